@@ -22,7 +22,7 @@ from tempfile import mkdtemp
 from typing import IO, Any, NoReturn
 
 from trainfit.api.server import serve
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.warming import warm
 from trainfit.cli import main
 
@@ -203,7 +203,7 @@ def _become(asked: dict[str, Any], streams: list[int]) -> NoReturn:
             sys.argv[1:] = asked["words"]
             main()
         else:
-            serve(Settings())
+            serve(ServiceSettings())
         code = 0
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import http.server
 import importlib.metadata
 import json
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import threading
 import tomllib
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -74,6 +76,15 @@ def test_no_file_names_a_package_registry() -> None:
 
 def test_no_file_of_the_project_names_a_path_of_the_machine_it_was_made_on() -> None:
     assert [line for line in mentions(MACHINE_PATH) if not line.startswith("tests/data/")] == []
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path in sorted((ROOT / "service").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
 
 
 @pytest.mark.parametrize(

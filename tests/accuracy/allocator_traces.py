@@ -17,8 +17,8 @@ from trainfit.estimator.allocator import (
     Addresses,
     CachingAllocator,
     Device,
-    Segment,
     SegmentBlock,
+    SegmentSnapshot,
     Settings,
 )
 from trainfit.estimator.allocator.settings import SMALL_SIZE
@@ -115,7 +115,7 @@ def _emptied(
         )
 
 
-def _segments(row: Row, settings: Settings) -> Iterator[Segment]:
+def _segments(row: Row, settings: Settings) -> Iterator[SegmentSnapshot]:
     """What the allocator held when the recording began, blocks and all."""
     segments = sorted(row["segments"])
     starts = [address for address, *_ in segments]
@@ -126,7 +126,7 @@ def _segments(row: Row, settings: Settings) -> Iterator[Segment]:
     for start, size, kind, stream in segments:
         small = kind == "small"
         rest = 0 if small else SMALL_SIZE
-        yield Segment(
+        yield SegmentSnapshot(
             address=start,
             size=size,
             small=small,

@@ -12,12 +12,12 @@ from httpx import ASGITransport, AsyncClient
 
 from trainfit.api import middleware
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 @pytest.fixture
 def app() -> FastAPI:
-    return create_app(Settings())
+    return create_app(ServiceSettings())
 
 
 @pytest.fixture

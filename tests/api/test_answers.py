@@ -34,10 +34,10 @@ from trainfit.api.answers import Answer, Answers, RequestKey
 from trainfit.api.app import create_app
 from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import LLAMA_8B
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.questions.estimate import answer
 from trainfit.questions.estimate_answer import EstimateAnswer
-from trainfit.resolve.plan import Source
+from trainfit.resolve.plan import ModelSource
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 
@@ -67,7 +67,7 @@ async def client(request: pytest.FixtureRequest) -> AsyncIterator[AsyncClient]:
 
 @asynccontextmanager
 async def asking(*, arrived: bool = False, **settings: int) -> AsyncIterator[AsyncClient]:
-    app = create_app(Settings.model_validate(settings))
+    app = create_app(ServiceSettings.model_validate(settings))
 
     async def service(scope: Scope, receive: Receive, send: Send) -> None:
         await app({**scope, "state": {ARRIVED: True}} if arrived else scope, receive, send)
@@ -173,7 +173,7 @@ def hub() -> Iterator[FakeHub]:
 @pytest.fixture
 async def online(hub: FakeHub, tmp_path: Path) -> AsyncIterator[AsyncClient]:
     """A client of a service that asks the Hub each time."""
-    settings = Settings(
+    settings = ServiceSettings(
         hf_endpoint=hub.url, hf_hub_offline=False, hub_ttl_seconds=0, cache_dir=str(tmp_path)
     )
     app = create_app(settings)
@@ -269,7 +269,7 @@ def test_memory_is_bounded_and_what_was_asked_last_is_kept(
         return 8_192 + 8 * body + document + document // 3
 
     remembered, named = Answers(limit), Model.model_construct(hf_id="gpt2")
-    source = Source("gpt2", None, "bundled")
+    source = ModelSource("gpt2", None, "bundled")
     expected: dict[int, int] = {}
     for body, document in asked:
         sent = RequestKey("estimate", b"", b"x" * body)

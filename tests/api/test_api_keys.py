@@ -15,7 +15,7 @@ from trainfit.api import unread_bodies
 from trainfit.api.api_keys import KEY, ApiKey, named, new_key, owner, read_entries
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 CI, PORTAL, NEW_PORTAL, STRANGER = (new_key() for _ in range(4))
 KEYS = (named("ci", CI), named("portal", PORTAL), named("portal", NEW_PORTAL))
@@ -31,7 +31,7 @@ OPERATIONS = [
 @asynccontextmanager
 async def guarded(*, metrics_need_key: bool = False) -> AsyncIterator[AsyncClient]:
     """A client without a key of a service that wants one."""
-    app = create_app(Settings(api_keys=KEYS, metrics_need_key=metrics_need_key))
+    app = create_app(ServiceSettings(api_keys=KEYS, metrics_need_key=metrics_need_key))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         yield client
 

@@ -18,7 +18,7 @@ from trainfit.api.app import create_app
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.routes import estimate, fit_check
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 pytestmark = pytest.mark.alone
 
@@ -26,7 +26,7 @@ JSON = {"content-type": "application/json"}
 
 
 @asynccontextmanager
-async def asking(settings: Settings) -> AsyncIterator[AsyncClient]:
+async def asking(settings: ServiceSettings) -> AsyncIterator[AsyncClient]:
     app = create_app(settings)
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         yield client
@@ -47,7 +47,9 @@ async def never_ending() -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/v1/estimate", "/v1/fit-check", "/v1/compare"])
 async def test_a_body_that_does_not_end_is_not_waited_for(path: str) -> None:
-    async with asking(Settings(body_timeout_seconds=0.1, max_concurrent_requests=1)) as client:
+    async with asking(
+        ServiceSettings(body_timeout_seconds=0.1, max_concurrent_requests=1)
+    ) as client:
         response = await client.post(path, content=never_ending(), headers=JSON)
         assert response.status_code == 408
         assert response.json()["type"] == "/problems/slow-body"
@@ -61,7 +63,7 @@ async def slow(job: object) -> AsyncIterator[bytes]:
 
 
 async def test_the_time_for_a_request_includes_its_body() -> None:
-    async with asking(Settings(request_timeout_seconds=0.1)) as client:
+    async with asking(ServiceSettings(request_timeout_seconds=0.1)) as client:
         response = await client.post("/v1/estimate", content=never_ending(), headers=JSON)
     assert response.status_code == 408
     assert response.json()["detail"] == "the body did not arrive within 0.1 s"
@@ -74,7 +76,7 @@ async def test_what_a_body_takes_to_arrive_is_not_left_for_the_answer(
         await asyncio.sleep(0.2)
 
     monkeypatch.setattr(estimate, "look_up", found_late)
-    async with asking(Settings(request_timeout_seconds=0.3)) as client:
+    async with asking(ServiceSettings(request_timeout_seconds=0.3)) as client:
         response = await client.post("/v1/estimate", content=slow(LLAMA_8B), headers=JSON)
     assert response.status_code == 503
     assert response.json()["type"] == "/problems/timed-out"
@@ -87,7 +89,7 @@ def never_ends(*_: object) -> None:
 
 async def test_work_that_is_late_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fit_check, "fit_check_reply", never_ends)
-    settings = Settings(request_timeout_seconds=6, worker_processes=1, worker_cpu_seconds=60)
+    settings = ServiceSettings(request_timeout_seconds=6, worker_processes=1, worker_cpu_seconds=60)
     async with asking(settings) as client:
         begin = time.monotonic()
         response = await client.post("/v1/fit-check", json=LLAMA_8B)

@@ -43,7 +43,7 @@ from trainfit.api.examples import LLAMA_8B, MODEL_EXAMPLES
 from trainfit.api.models import look_up
 from trainfit.api.openapi import openapi_bytes
 from trainfit.api.routes import estimate
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 REPO = "acme/small"
 BUNDLED = "Qwen/Qwen3-8B"
@@ -73,7 +73,7 @@ async def serve(fake: FakeHub, tmp_path: Path) -> AsyncIterator[Serve]:
                 "hub_timeout_seconds": 10.0,
                 "hub_connect_timeout_seconds": 1.0,
             }
-            app = create_app(Settings(**{**given, **settings}))
+            app = create_app(ServiceSettings(**{**given, **settings}))
             await opened.enter_async_context(app.router.lifespan_context(app))
             return await opened.enter_async_context(
                 AsyncClient(transport=ASGITransport(app), base_url="http://service")
@@ -596,7 +596,7 @@ def test_a_token_for_callers_with_keys_is_taken() -> None:
 
 def test_answers_hold_no_time(fake: FakeHub) -> None:
     """`age` is for models:resolve alone."""
-    schema = json.loads(openapi_bytes(create_app(Settings())))["components"]["schemas"]
+    schema = json.loads(openapi_bytes(create_app(ServiceSettings())))["components"]["schemas"]
     with_age = {name for name, each in schema.items() if "age_seconds" in json.dumps(each)}
     assert with_age == {"ModelSummary"}
     assert fake.requests == []

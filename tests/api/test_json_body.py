@@ -8,7 +8,7 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 JSON = {"content-type": "application/json"}
 
@@ -96,7 +96,7 @@ async def test_a_body_that_is_too_long_is_refused(
 
 
 async def test_the_limit_is_a_setting() -> None:
-    app = create_app(Settings(max_body_bytes=10))
+    app = create_app(ServiceSettings(max_body_bytes=10))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         response = await client.post("/v1/estimate", content=b'{"model":1}', headers=JSON)
         assert response.status_code == 413

@@ -18,7 +18,7 @@ from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B, RECONCILE_EXAMPLES
 from trainfit.api.kinds import KINDS
 from trainfit.api.metrics import METHODS, PEAK_BYTES
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.decisions.verdict import Verdict
 from trainfit.questions.digest import catalogue_version
 from trainfit.specs.framework import FrameworkName
@@ -163,7 +163,7 @@ async def test_no_label_takes_a_value_outside_its_set(client: AsyncClient) -> No
 
 
 async def test_requests_under_way_are_gauged() -> None:
-    app = create_app(Settings())
+    app = create_app(ServiceSettings())
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow_body() -> AsyncIterator[bytes]:

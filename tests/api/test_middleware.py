@@ -10,7 +10,7 @@ from starlette.middleware.base import BaseHTTPMiddleware
 
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 async def test_a_request_gets_an_id_of_its_own(client: AsyncClient) -> None:
@@ -58,7 +58,7 @@ async def test_pages_of_other_origins_may_not_ask_by_default(client: AsyncClient
 @pytest.mark.parametrize("origin", [PORTAL, "https://evil.example.org"])
 async def test_pages_of_origins_that_are_set_may_ask(origin: str) -> None:
     keys = (named("portal", key := new_key()),)
-    app = create_app(Settings(cors_origins=(PORTAL,), api_keys=keys))
+    app = create_app(ServiceSettings(cors_origins=(PORTAL,), api_keys=keys))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         preflight = await client.options("/v1/estimate", headers={"origin": origin, **PREFLIGHT})
         bare = await client.get("/v1/gpus", headers={"origin": origin})
@@ -74,7 +74,7 @@ async def test_pages_of_origins_that_are_set_may_ask(origin: str) -> None:
 
 @pytest.mark.parametrize("origins", [(), (PORTAL,)])
 def test_no_middleware_costs_more_than_the_rest_of_the_service(origins: tuple[str, ...]) -> None:
-    app = create_app(Settings(cors_origins=origins))
+    app = create_app(ServiceSettings(cors_origins=origins))
     assert app.user_middleware
     for middleware in app.user_middleware:
         assert isinstance(middleware.cls, type)

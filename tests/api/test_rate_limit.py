@@ -15,7 +15,7 @@ from trainfit.api import rate_limit
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.app import create_app
 from trainfit.api.rate_limit import RateLimit
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 CI, PORTAL, NEW_PORTAL = (new_key() for _ in range(3))
 KEYS = (named("ci", CI), named("portal", PORTAL), named("portal", NEW_PORTAL))
@@ -104,7 +104,9 @@ async def asking(app: FastAPI, address: str = "192.0.2.1") -> AsyncIterator[Asyn
 
 
 async def test_who_asks_too_often_is_told_when_to_come_back() -> None:
-    async with asking(create_app(Settings(rate_limit=2, rate_limit_window_seconds=60))) as client:
+    async with asking(
+        create_app(ServiceSettings(rate_limit=2, rate_limit_window_seconds=60))
+    ) as client:
         for remaining in (1, 0):
             answered = await client.get("/v1/gpus")
             assert answered.status_code == 200
@@ -121,7 +123,7 @@ async def test_who_asks_too_often_is_told_when_to_come_back() -> None:
 
 
 async def test_an_answer_that_is_a_problem_tells_what_is_left_too() -> None:
-    async with asking(create_app(Settings(rate_limit=2))) as client:
+    async with asking(create_app(ServiceSettings(rate_limit=2))) as client:
         refused = await client.post("/v1/estimate", json={})
     assert refused.status_code == 422
     assert refused.headers["ratelimit"].startswith('"caller";r=1;')
@@ -142,14 +144,14 @@ async def test_without_a_limit_nothing_is_said_of_one(client: AsyncClient) -> No
     ],
 )
 async def test_addresses_of_one_site_are_one_caller(first: str, second: str, alike: bool) -> None:
-    app = create_app(Settings(rate_limit=1))
+    app = create_app(ServiceSettings(rate_limit=1))
     async with asking(app, first) as client, asking(app, second) as other:
         assert (await client.get("/v1/gpus")).status_code == 200
         assert (await other.get("/v1/gpus")).status_code == (429 if alike else 200)
 
 
 async def test_keys_of_one_label_share_a_bucket() -> None:
-    async with asking(create_app(Settings(rate_limit=1, api_keys=KEYS))) as client:
+    async with asking(create_app(ServiceSettings(rate_limit=1, api_keys=KEYS))) as client:
 
         async def status(key: str) -> int:
             headers = {"authorization": f"Bearer {key}"}
@@ -159,7 +161,7 @@ async def test_keys_of_one_label_share_a_bucket() -> None:
 
 
 async def test_who_has_no_key_uses_up_nothing() -> None:
-    async with asking(create_app(Settings(rate_limit=1, api_keys=KEYS))) as client:
+    async with asking(create_app(ServiceSettings(rate_limit=1, api_keys=KEYS))) as client:
         for _ in range(3):
             assert (await client.get("/v1/gpus")).status_code == 401
         headers = {"authorization": f"Bearer {CI}"}

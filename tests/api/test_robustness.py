@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.catalog.configs import bundled_config
 from trainfit.questions.field_types import accepted_names
 from trainfit.specs.framework import Megatron
@@ -78,7 +78,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    return create_app(Settings())
+    return create_app(ServiceSettings())
 
 
 @settings(max_examples=150)

@@ -9,11 +9,11 @@ from pydantic import SecretStr, ValidationError
 
 from tools.docs.service import environment_variables
 from trainfit.api.api_keys import ApiKey
-from trainfit.api.settings import Settings, unknown_variables
+from trainfit.api.settings import ServiceSettings, unknown_variables
 
 
 def test_defaults_serve_this_machine_only() -> None:
-    settings = Settings()
+    settings = ServiceSettings()
     assert (settings.host, settings.port) == ("127.0.0.1", 8080)
 
 
@@ -63,7 +63,7 @@ GIVEN: dict[str, tuple[str, object]] = {
 def test_every_setting_is_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, (text, _) in GIVEN.items():
         monkeypatch.setenv(name, text)
-    settings = Settings()
+    settings = ServiceSettings()
     variables = environment_variables()
     assert set(variables.values()) == GIVEN.keys()
     assert {variables[name]: value for name, value in settings} == {
@@ -78,13 +78,13 @@ def test_words_that_huggingface_hub_takes_for_true(
 ) -> None:
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setenv(name, word)
-    assert Settings().hf_hub_offline
+    assert ServiceSettings().hf_hub_offline
 
 
 @pytest.mark.parametrize("word", ["0", "off", "", "nonsense"])
 def test_other_words_are_false(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", word)
-    assert not Settings().hf_hub_offline
+    assert not ServiceSettings().hf_hub_offline
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_other_words_are_false(monkeypatch: pytest.MonkeyPatch, word: str) -> No
 def test_an_endpoint_is_a_plain_url(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("HF_ENDPOINT", url)
     with pytest.raises(ValidationError) as refused:
-        Settings()
+        ServiceSettings()
     assert "hunter2" not in str(refused.value)
 
 
@@ -103,21 +103,21 @@ def test_an_endpoint_is_a_plain_url(monkeypatch: pytest.MonkeyPatch, url: str) -
 )
 def test_a_cache_is_redis_or_valkey(monkeypatch: pytest.MonkeyPatch, url: str, read: str) -> None:
     monkeypatch.setenv("TRAINFIT_CACHE_URL", url)
-    assert Settings().cache_url == SecretStr(read)
+    assert ServiceSettings().cache_url == SecretStr(read)
 
 
 @pytest.mark.parametrize("url", ["localhost:6379", "http://:hunter2@cache", "memcached://cache"])
 def test_another_cache_is_refused(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("TRAINFIT_CACHE_URL", url)
     with pytest.raises(ValidationError) as refused:
-        Settings()
+        ServiceSettings()
     assert "hunter2" not in str(refused.value)
 
 
 def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hunter2")
     monkeypatch.setenv("TRAINFIT_CACHE_URL", "redis://:hunter2@cache")
-    assert "hunter2" not in repr(Settings())
+    assert "hunter2" not in repr(ServiceSettings())
 
 
 @pytest.mark.parametrize(
@@ -141,12 +141,12 @@ def test_a_setting_that_cannot_be_is_refused(
 ) -> None:
     monkeypatch.setenv(f"TRAINFIT_{name}", value)
     with pytest.raises(ValidationError) as refused:
-        Settings()
+        ServiceSettings()
     assert value not in str(refused.value)
 
 
 def test_every_setting_is_described() -> None:
-    assert all(field.description for field in Settings.model_fields.values())
+    assert all(field.description for field in ServiceSettings.model_fields.values())
 
 
 def test_what_kubernetes_sets_beside_a_service_is_told_from_a_port(
@@ -154,7 +154,7 @@ def test_what_kubernetes_sets_beside_a_service_is_told_from_a_port(
 ) -> None:
     monkeypatch.setenv("TRAINFIT_PORT", "tcp://10.0.0.1:8080")
     with pytest.raises(ValidationError, match="enableServiceLinks: false"):
-        Settings()
+        ServiceSettings()
 
 
 def test_a_variable_that_no_setting_is_read_from_is_noticed() -> None:

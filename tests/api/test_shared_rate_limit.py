@@ -13,7 +13,7 @@ from httpx import ASGITransport, AsyncClient
 from tests.redis_server import RedisServer, running_redis
 from trainfit.api.app import create_app
 from trainfit.api.rate_limit import RateLimit
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.shared_rate_limit import SharedRateLimit
 
 REQUESTS = 6
@@ -34,7 +34,7 @@ async def replicas(redis: RedisServer, number: int = 2) -> AsyncIterator[list[As
         clients = []
         for _ in range(number):
             app = create_app(
-                Settings.model_validate(
+                ServiceSettings.model_validate(
                     {
                         "rate_limit": REQUESTS,
                         "rate_limit_window_seconds": WINDOW,

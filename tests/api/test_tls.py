@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from tests.api.kubernetes.objects import FITS, JOB, annotated, review
 from tests.serving import free_port, start, wait_until_ready
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 def written(folder: Path, issued: trustme.LeafCert) -> dict[str, str]:
@@ -86,5 +86,5 @@ def test_a_certificate_that_is_not_there_is_told_alone(monkeypatch: pytest.Monke
     monkeypatch.setenv("TRAINFIT_TLS_CERT", "nowhere.pem")
     monkeypatch.setenv("TRAINFIT_TLS_KEY", __file__)
     with pytest.raises(ValidationError) as refused:
-        Settings()
+        ServiceSettings()
     assert [each["loc"] for each in refused.value.errors()] == [("tls_cert",)]

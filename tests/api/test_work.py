@@ -9,7 +9,7 @@ from httpx import ASGITransport, AsyncClient
 
 from tests.workers import work
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.workers.pool import Workers
 
 OF_THE_SERVICE = {"asyncio", "fastapi", "httpx", "prometheus_client", "starlette", "structlog"}
@@ -26,7 +26,7 @@ def questions(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 async def test_a_worker_loads_nothing_that_only_the_service_needs() -> None:
-    app = create_app(Settings(worker_processes=1, request_timeout_seconds=60))
+    app = create_app(ServiceSettings(worker_processes=1, request_timeout_seconds=60))
     workers: Workers = app.state.workers
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         first = await workers.run("quick", work.process)

@@ -22,7 +22,7 @@ from trainfit.api.app import create_app
 from trainfit.api.connection import ARRIVED
 from trainfit.api.examples import DEEPSEEK_V3, LLAMA_8B
 from trainfit.api.logs import configure_logs
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.estimator.estimate import estimate
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
@@ -97,8 +97,8 @@ def of_a_request(app: ASGIApp, path: str, question: Mapping[str, Any]) -> float:
 def ratios() -> dict[str, float]:
     """How many times the calls of a route that does nothing each takes."""
     look = {**LLAMA_8B, "suggest": False, "replay": False}
-    remembering = create_app(Settings(worker_processes=0))
-    forgetting = create_app(Settings(worker_processes=0, answer_cache_bytes=0))
+    remembering = create_app(ServiceSettings(worker_processes=0))
+    forgetting = create_app(ServiceSettings(worker_processes=0, answer_cache_bytes=0))
     answer = asyncio.run(asked(remembering, "/v1/estimate", json.dumps(LLAMA_8B).encode()))
     nothing = of_a_request(doing_nothing(answer), "/v1/estimate", LLAMA_8B)
     plan = plan_of(Job.model_validate(DEEPSEEK_V3))

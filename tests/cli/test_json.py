@@ -10,7 +10,7 @@ from httpx import ASGITransport, AsyncClient, Response
 
 from tests.cli.conftest import Run
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 JOBS: list[tuple[str, dict[str, Any], str]] = [
     (
@@ -39,7 +39,7 @@ JOBS: list[tuple[str, dict[str, Any], str]] = [
 
 def http(method: str, path: str, body: object = None) -> Response:
     async def ask() -> Response:
-        transport = ASGITransport(create_app(Settings()))
+        transport = ASGITransport(create_app(ServiceSettings()))
         async with AsyncClient(transport=transport, base_url="http://service") as client:
             return await client.request(method, path, json=body)
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from trainfit.api.api_keys import owner
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 def test_a_new_key_opens_the_service_that_has_its_entry(
@@ -21,7 +21,7 @@ def test_a_new_key_opens_the_service_that_has_its_entry(
     key, entry = lines.groups()
     assert key not in entry
     monkeypatch.setenv("TRAINFIT_API_KEYS", entry)
-    assert owner(f"Bearer {key}", Settings().api_keys) == "portal"
+    assert owner(f"Bearer {key}", ServiceSettings().api_keys) == "portal"
 
 
 @pytest.mark.parametrize("label", ["", "=", "a=b", "-a", "a" * 65])

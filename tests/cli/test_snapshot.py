@@ -15,7 +15,7 @@ from tests.measurements.test_snapshots import dumped, recording, trace
 from trainfit.cli.snapshot import summarized
 from trainfit.specs.snapshot import SnapshotSummary
 from trainfit.workers.errors import TooMuchWorkError
-from trainfit.workers.limits import Limits
+from trainfit.workers.limits import WorkerLimits
 from trainfit.workers.pool import Workers
 
 
@@ -50,7 +50,7 @@ HOSTILE = {
 
 async def outcomes(folder: Path) -> dict[str, str]:
     """Why each is refused."""
-    workers = Workers({"reading": 1}, Limits(2**28, 5))
+    workers = Workers({"reading": 1}, WorkerLimits(2**28, 5))
     found = {}
     for name, content in HOSTILE.items():
         path = folder / "snapshot.pickle"

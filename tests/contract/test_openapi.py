@@ -12,7 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from tools.openapi import DOCUMENT, served
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 OPERATIONS = {
     "estimate": ("post", "/v1/estimate"),
@@ -54,7 +54,7 @@ def test_the_document_kept_is_the_one_served() -> None:
 
 
 async def test_it_is_served_byte_for_byte() -> None:
-    app = create_app(Settings())
+    app = create_app(ServiceSettings())
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         for _ in range(2):
             response = await client.get("/openapi.json")

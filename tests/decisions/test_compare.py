@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.decisions.compare import Candidate, Comparison, compare
+from trainfit.decisions.compare import Comparison, NamedNeeds, compare
 from trainfit.estimator.results import Needs
 from trainfit.questions.pricing import Pricing
 from trainfit.specs.job import Job
@@ -25,7 +25,7 @@ ONE_STAGE = needs(pp=1)
 
 
 def compared(*jobs: Needs, baseline: Needs | None = PLAIN) -> list[Comparison]:
-    candidates = [Candidate(str(index), each, None, None) for index, each in enumerate(jobs)]
+    candidates = [NamedNeeds(str(index), each, None, None) for index, each in enumerate(jobs)]
     return compare(candidates, baseline)
 
 

@@ -22,7 +22,7 @@ from tests.deploy.manifests import (
     templates,
 )
 from tests.serving import running_service
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.hub.disk import MAX_BYTES
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
@@ -139,7 +139,7 @@ def test_the_image_is_the_version_s_own(overlay: str) -> None:
 def test_a_pod_has_the_time_to_finish_what_is_under_way() -> None:
     spec = named("local", "Deployment", "trainfit")["spec"]["template"]["spec"]
     delay = int(environment("local", "trainfit")["TRAINFIT_SHUTDOWN_DELAY_SECONDS"])
-    grace = Settings().shutdown_grace_seconds
+    grace = ServiceSettings().shutdown_grace_seconds
     assert 0 < delay < delay + grace < spec["terminationGracePeriodSeconds"]
 
 

@@ -22,7 +22,7 @@ from trainfit.api.app import create_app
 from trainfit.api.kubernetes import reviewing
 from trainfit.api.kubernetes.annotations import JOB as JOB_ANNOTATION
 from trainfit.api.kubernetes.reviewing import SUGGESTING_SECONDS
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.kubernetes.workloads import KINDS
 
 ROOT = Path(__file__).parents[2]
@@ -99,7 +99,7 @@ def test_the_webhooks_ask_the_service_over_the_name_in_its_certificate(overlay: 
 @pytest.mark.parametrize("overlay", WITH_WEBHOOK)
 def test_the_webhooks_stop_no_cluster(overlay: str) -> None:
     (configuration,) = of_kind(overlay, "ValidatingWebhookConfiguration")
-    paths = create_app(Settings()).openapi()["paths"]
+    paths = create_app(ServiceSettings()).openapi()["paths"]
     for webhook in configuration["webhooks"]:
         path = webhook["clientConfig"]["service"]["path"]
         assert "post" in paths[path]
@@ -161,7 +161,7 @@ async def test_the_example_of_the_documentation_is_told_what_the_page_shows(
         for block in re.findall(r"^```yaml\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
         if JOB_ANNOTATION in block
     )
-    transport = ASGITransport(create_app(Settings()))
+    transport = ASGITransport(create_app(ServiceSettings()))
     async with httpx.AsyncClient(transport=transport, base_url="http://service") as client:
         answer = await client.post("/v1/admission", json=review(yaml.safe_load(example)))
     warnings = answer.json()["response"]["warnings"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.resolve.test_refusals import refusal
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime
 from trainfit.estimator.placement import place
 from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer, plan_of
@@ -43,7 +43,7 @@ def plan(spec: dict[str, Any], **training: Any) -> MegatronPlan:
     return found
 
 
-def of(operation: Operation, lifetime: Lifetime) -> int:
+def of(operation: BlockOperation, lifetime: Lifetime) -> int:
     return sum(each.bytes for each in operation.tensors if each.lifetime is lifetime)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.ledger import Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Lifetime
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -35,7 +35,7 @@ def job(model: str = "meta-llama/Llama-3.1-8B", **parts: Any) -> dict[str, Any]:
     } | parts
 
 
-def lengths(**peft: Any) -> Operation:
+def lengths(**peft: Any) -> BlockOperation:
     """What stands behind down_proj."""
     plan = plan_of(Job.model_validate(job(peft=peft)))
     assert isinstance(plan, PytorchPlan)
@@ -43,7 +43,7 @@ def lengths(**peft: Any) -> Operation:
     return next(each for group in groups for each in group if each.name == "down_proj.lengths")
 
 
-def size(operation: Operation, lifetime: Lifetime) -> int:
+def size(operation: BlockOperation, lifetime: Lifetime) -> int:
     return sum(row.bytes for row in operation.tensors if row.lifetime is lifetime)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
+from trainfit.estimator.frameworks.pytorch.engines.engine import StageNumbers
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States, model_states
 from trainfit.questions.estimate import plan_of, price
@@ -15,7 +15,7 @@ RANKS, PARAMETERS = 8, 8_000
 NUMBERS = Numbers(
     dense=PARAMETERS, expert=0, frozen_matrices=0, frozen=0, trained_matrices=PARAMETERS
 )
-STAGE = Stage(NUMBERS, NUMBERS, largest=1_000, undivided=0)
+STAGE = StageNumbers(NUMBERS, NUMBERS, largest=1_000, undivided=0)
 STATES = States(weights=0, gradients=111, optimizer=0, step=0)
 BF16 = 2
 

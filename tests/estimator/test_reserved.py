@@ -12,7 +12,7 @@ from trainfit.estimator.allocator import CachingAllocator
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import needs
-from trainfit.estimator.reserved import Asked
+from trainfit.estimator.reserved import ReplayedTrace
 from trainfit.estimator.results import Estimate, TooMuchError
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
@@ -157,10 +157,10 @@ def test_shares_of_states_that_ask_for_the_same_are_asked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of four that are looked at, two lie within one parameter, as the last does."""
-    asked: list[Asked] = []
+    asked: list[ReplayedTrace] = []
     ask = reserved._ask
 
-    def noted(*given: Any) -> Asked:
+    def noted(*given: Any) -> ReplayedTrace:
         asked.append(ask(*given))
         return asked[-1]
 

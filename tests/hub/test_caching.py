@@ -29,7 +29,7 @@ from tests.hub.fake_hub import (
 from trainfit.hub import memory as memory_module
 from trainfit.hub.config_json import held_bytes, read_config
 from trainfit.hub.disk import FILE, Disk
-from trainfit.hub.entries import HubConfig, Key, Ref
+from trainfit.hub.entries import ConfigKey, HubConfig, Ref
 from trainfit.hub.errors import (
     HubError,
     MissingRepoError,
@@ -401,7 +401,7 @@ async def test_what_is_on_disk_is_for_its_owner(hub: Hub, fake: FakeHub, tmp_pat
 
 def test_a_file_that_is_only_mounted_to_be_read_is_read(tmp_path: Path) -> None:
     written = Disk(tmp_path, "https://hub")
-    key = Key(REPO, "main")
+    key = ConfigKey(REPO, "main")
     written.keep([key], Ref(REPO, COMMIT, 1.0), b"{}")
     written.close()
     path = tmp_path / FILE
@@ -411,7 +411,7 @@ def test_a_file_that_is_only_mounted_to_be_read_is_read(tmp_path: Path) -> None:
     found = read.find(key)
     assert found is not None
     assert found.ref == Ref(REPO, COMMIT, 1.0)
-    read.keep([Key("acme/other", "main")], Ref("acme/other", COMMIT, 1.0), b"{}")
+    read.keep([ConfigKey("acme/other", "main")], Ref("acme/other", COMMIT, 1.0), b"{}")
     assert read.find(key) == found
     read.close()
 
@@ -422,8 +422,8 @@ def test_the_file_stays_within_bounds(tmp_path: Path, monkeypatch: pytest.Monkey
     body = b" " * 50_000
     for number in range(60):
         ref = Ref(f"acme/m{number}", f"{number:040x}", 1.0)
-        disk.keep([Key(ref.name, "main")], ref, body)
-    kept = [number for number in range(60) if disk.find(Key(f"acme/m{number}", "main"))]
+        disk.keep([ConfigKey(ref.name, "main")], ref, body)
+    kept = [number for number in range(60) if disk.find(ConfigKey(f"acme/m{number}", "main"))]
     assert kept == list(range(60 - len(kept), 60))
     assert 10 <= len(kept) <= 21
     assert [each.repo for each in disk.listed()] == sorted(f"acme/m{number}" for number in kept)
@@ -433,7 +433,7 @@ def test_the_file_stays_within_bounds(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("checked_at", ["soon", b"1", float("inf"), 1e300, -1.0, None])
 def test_a_time_that_is_none_is_not_believed(tmp_path: Path, checked_at: Any) -> None:
     disk = Disk(tmp_path, "https://hub")
-    key = Key("acme/small", "main")
+    key = ConfigKey("acme/small", "main")
     disk.keep([key], Ref("acme/small", COMMIT, 1.0), b"{}")
     assert disk.find(key) is not None
     disk.close()
@@ -442,7 +442,7 @@ def test_a_time_that_is_none_is_not_believed(tmp_path: Path, checked_at: Any) ->
     observer = Mock(spec=Nobody)
     disk = Disk(tmp_path, "https://hub", observer)
     assert disk.find(key) is None
-    assert disk.find(Key("acme/none", "main")) is None
+    assert disk.find(ConfigKey("acme/none", "main")) is None
     assert disk.listed() == []
     disk.close()
     observer.entry_malformed.assert_called_once_with("disk")
@@ -456,7 +456,7 @@ def test_large_configs_take_no_more_memory_than_there_is_for_them() -> None:
         body = b'{"a": [' + b",".join([b"1.5"] * 199_000) + b"]}"
         config = HubConfig(read_config(body), held_bytes(body))
         entry = Remembered(Ref(f"m{number}", COMMIT, 0.0), config, 0.0, 0.0)
-        memory.put(Key(f"m{number}", "main"), entry)
+        memory.put(ConfigKey(f"m{number}", "main"), entry)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(memory) > 0
@@ -470,14 +470,14 @@ def test_memory_stays_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def put(name: str, size: int) -> None:
         entry = Remembered(Ref(name, COMMIT, 0.0), HubConfig({}, size), 0.0, 0.0)
-        memory.put(Key(name, "main"), entry)
+        memory.put(ConfigKey(name, "main"), entry)
 
     for number in range(10):
         put(f"m{number}", 10)
     assert len(memory) == 5
-    assert memory.find(Key("m5", "main")) is not None
+    assert memory.find(ConfigKey("m5", "main")) is not None
     put("large", 960)
-    assert memory.find(Key("m5", "main")) is not None
-    assert memory.find(Key("m6", "main")) is None
+    assert memory.find(ConfigKey("m5", "main")) is not None
+    assert memory.find(ConfigKey("m6", "main")) is None
     put("larger than all", 1001)
     assert len(memory) == 0

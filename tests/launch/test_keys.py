@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 import trainfit.launch
 from trainfit.launch.effects import Effect
 from trainfit.launch.fields import as_field
-from trainfit.launch.keys import UNKNOWN, Keys, Row, table_of
+from trainfit.launch.keys import UNKNOWN, KeyRow, Keys, table_of
 
 TABLES = [
     (f"trainfit.launch.{path.parent.name}", name)
@@ -22,12 +22,12 @@ TABLES = [
 VALUES = TypeAdapter(list[bool | int | float | str | list[str] | dict[str, str] | None])
 KEYS = Keys(
     {
-        "plain": Row(None),
-        "switch": Row(Effect("it is not modelled"), (False, None)),
-        "section.": Row(Effect("what is below is not modelled"), ()),
-        "section.of.": Row(None),
-        "section.of.one": Row(Effect("this one is not modelled"), ()),
-        "fp8_*": Row(Effect("fp8 is not modelled"), ()),
+        "plain": KeyRow(None),
+        "switch": KeyRow(Effect("it is not modelled"), (False, None)),
+        "section.": KeyRow(Effect("what is below is not modelled"), ()),
+        "section.of.": KeyRow(None),
+        "section.of.one": KeyRow(Effect("this one is not modelled"), ()),
+        "fp8_*": KeyRow(Effect("fp8 is not modelled"), ()),
     }
 )
 
@@ -72,7 +72,7 @@ def test_the_nearest_name_counts(name: str, value: Any, why: str | None) -> None
 
 
 def test_of_two_tables_the_later_counts() -> None:
-    later = KEYS | Keys({"switch": Row(None)})
+    later = KEYS | Keys({"switch": KeyRow(None)})
     assert later.effect_of("switch", True) is None
     assert later.effect_of("plain", 1) is None
 

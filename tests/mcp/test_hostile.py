@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from trainfit.api.app import create_app
 from trainfit.api.examples import LLAMA_8B
 from trainfit.api.routes import mcp
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.mcp import endpoint
 from trainfit.mcp.endpoint import Endpoint
 
@@ -28,7 +28,7 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 
 @pytest.fixture(scope="module")
 def app() -> FastAPI:
-    return create_app(Settings())
+    return create_app(ServiceSettings())
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ async def test_loading_that_takes_long_is_answered_in_time_and_goes_on(
         return load(app)
 
     monkeypatch.setattr(mcp, "_load", slowly)
-    app = create_app(Settings(request_timeout_seconds=0.3))
+    app = create_app(ServiceSettings(request_timeout_seconds=0.3))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         late = await client.post("/mcp", json=PING)
         assert late.status_code == 503

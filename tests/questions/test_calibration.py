@@ -17,7 +17,7 @@ from trainfit.estimator.needs import outside_of
 from trainfit.estimator.results import Interval, Stage
 from trainfit.questions.calibration import FittedCalibration, calibrated
 from trainfit.questions.dimensions import from_package
-from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.launches import RequestedJob, read_asked
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import Problem
 from trainfit.questions.python import (
@@ -65,9 +65,9 @@ def figures(allocated: float, reserved: float, device: float) -> dict[str, Any]:
 
 def fitted(*runs: dict[str, Any], **beside: str) -> FittedCalibration | Problem:
     asked = [read_asked(each, ReconcileRequest) for each in runs]
-    assert all(isinstance(each, Asked) for each in asked)
+    assert all(isinstance(each, RequestedJob) for each in asked)
     request = CalibrationRequest.model_validate({"runs": runs, **beside})
-    return calibrated(request, [each for each in asked if isinstance(each, Asked)])
+    return calibrated(request, [each for each in asked if isinstance(each, RequestedJob)])
 
 
 def document(*runs: dict[str, Any]) -> dict[str, Any]:
@@ -324,7 +324,7 @@ def clusters_of_reported_runs() -> list[list[Reported]]:
 
 def plan_of_run(ask: dict[str, Any]) -> Plan:
     asked = read_asked(ask, ReconcileRequest)
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, RequestedJob)
     plan = asked.answered(lambda job, _: Pricing(from_package).plan_of(job))
     assert not isinstance(plan, Problem)
     return plan

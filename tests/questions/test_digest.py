@@ -13,7 +13,7 @@ from trainfit.catalog.configs import bundled_config
 from trainfit.questions.digest import catalogue_version, request_digest
 from trainfit.questions.estimate import answer
 from trainfit.questions.estimate_answer import EstimateAnswer
-from trainfit.resolve.plan import Source
+from trainfit.resolve.plan import ModelSource
 from trainfit.specs.job import Job
 
 CONFIG = bundled_config("Qwen/Qwen2-VL-7B-Instruct")
@@ -117,10 +117,10 @@ def test_what_is_asked_of_the_job_is_part_of_the_question() -> None:
         for operation in ("estimate", "fit-check")
         for options in ({}, {"suggest": False})
         for source in (
-            Source("acme/small", None, "bundled"),
-            Source("acme/small", "a" * 40, "hub"),
-            Source("acme/small", "b" * 40, "hub"),
-            Source("acme/small", "b" * 40, "hub", stale=True),
+            ModelSource("acme/small", None, "bundled"),
+            ModelSource("acme/small", "a" * 40, "hub"),
+            ModelSource("acme/small", "b" * 40, "hub"),
+            ModelSource("acme/small", "b" * 40, "hub", stale=True),
         )
     }
     assert len(digests) == 16

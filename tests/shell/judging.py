@@ -9,7 +9,7 @@ from enum import Enum
 
 from tests.shell.bash_itself import EXPORTED, LAUNCHERS, Launch
 from trainfit.launch.shell.errors import ShellError
-from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.script import ShellScript
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.started import Command
 from trainfit.launch.shell.state import Budget, State, Variable, Variables
@@ -45,7 +45,7 @@ def read(
     }
     sent = {path: LaunchFile(path=path, content=content) for path, content in (files or {}).items()}
     parameters = tuple(Text.of(each, "argv", None) for each in arguments)
-    shell = Script(
+    shell = ShellScript(
         State(Variables(given), parameters),
         Budget(),
         lambda path: sent.get(path.removeprefix("./")),

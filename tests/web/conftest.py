@@ -8,11 +8,11 @@ import pytest
 from httpx import ASGITransport, AsyncClient
 
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 @pytest.fixture
 async def client() -> AsyncIterator[AsyncClient]:
-    transport = ASGITransport(app=create_app(Settings()))
+    transport = ASGITransport(app=create_app(ServiceSettings()))
     async with AsyncClient(transport=transport, base_url="http://test") as client:
         yield client

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 
 from tests.programs import needed_guide
 from trainfit.api.app import create_app
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.web.guide import SITE, routes
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +42,7 @@ def site(tmp_path: Path) -> Path:
 async def reader(monkeypatch: pytest.MonkeyPatch, site: Path) -> AsyncIterator[AsyncClient]:
     """A client of the service that has this guide."""
     monkeypatch.setattr("trainfit.web.guide.SITE", site)
-    transport = ASGITransport(app=create_app(Settings()))
+    transport = ASGITransport(app=create_app(ServiceSettings()))
     async with AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
 

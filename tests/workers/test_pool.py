@@ -15,10 +15,10 @@ from tests.processes import children
 from tests.workers import work
 from trainfit.workers import pool
 from trainfit.workers.errors import FaultError, TooMuchWorkError
-from trainfit.workers.limits import Limits
+from trainfit.workers.limits import WorkerLimits
 from trainfit.workers.pool import Workers
 
-LIMITS = Limits(memory_bytes=128 * 2**20, cpu_seconds=1)
+LIMITS = WorkerLimits(memory_bytes=128 * 2**20, cpu_seconds=1)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from httpx import ASGITransport, AsyncClient, Response
 from tools.docs.markdown import listing
 from trainfit.api.app import create_app
 from trainfit.api.examples import DEEPSEEK_V3
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 
 
 def asked(
@@ -33,7 +33,7 @@ def asked(
 
     async def ask() -> Response:
         given = {"hf_hub_offline": True, "cache_dir": "", **(settings or {})}
-        transport = ASGITransport(create_app(Settings(**{"worker_processes": 0, **given})))
+        transport = ASGITransport(create_app(ServiceSettings(**{"worker_processes": 0, **given})))
         async with AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
             said = {"Content-Type": "application/json"} if body is not None else {}
             said |= {"X-Request-Id": "example", **(headers or {})}

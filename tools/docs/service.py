@@ -21,7 +21,7 @@ from trainfit.api.kinds import KINDS, OVERLOADED
 from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
 from trainfit.api.replies import fit_check_tally, job_tally
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.hub.errors import (
     AdapterError,
     GatedRepoError,
@@ -38,22 +38,23 @@ from trainfit.hub.errors import (
 from trainfit.hub.settings import HubSettings
 from trainfit.questions.estimate import answer
 from trainfit.questions.fit_check import check_fit
-from trainfit.questions.kinds import INTERNAL_ERROR, Kind
+from trainfit.questions.kinds import INTERNAL_ERROR, ProblemKind
 from trainfit.questions.problems import Problem, problem, problem_of
 from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
 from trainfit.specs.policy import FitCheckRequest
 
-OFFLINE = Settings(hf_hub_offline=True, cache_dir="")
+OFFLINE = ServiceSettings(hf_hub_offline=True, cache_dir="")
 DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
 
 
 def environment_variables() -> dict[str, str]:
     """The variable that each setting is read from, those of the service itself first."""
-    prefix = Settings.model_config.get("env_prefix", "")
+    prefix = ServiceSettings.model_config.get("env_prefix", "")
     return {
-        name: _named(Settings.model_fields[name].validation_alias) or f"{prefix}{name.upper()}"
-        for name in sorted(Settings.model_fields, key=HubSettings.model_fields.__contains__)
+        name: _named(ServiceSettings.model_fields[name].validation_alias)
+        or f"{prefix}{name.upper()}"
+        for name in sorted(ServiceSettings.model_fields, key=HubSettings.model_fields.__contains__)
     }
 
 
@@ -66,7 +67,7 @@ def _named(alias: str | AliasPath | AliasChoices | None) -> str | None:
 
 def settings() -> str:
     """Those of the service itself."""
-    own = Settings.model_fields.keys() - HubSettings.model_fields.keys()
+    own = ServiceSettings.model_fields.keys() - HubSettings.model_fields.keys()
     return _settings(own, {}, "default")
 
 
@@ -77,7 +78,7 @@ def settings_of_the_hub() -> str:
 def settings_of_the_image() -> str:
     """All of them, with defaults as the image has them."""
     set_there = re.findall(r"\b([A-Z_]+)=(\S+)", DOCKERFILE.read_text("utf-8"))
-    return _settings(Settings.model_fields.keys(), dict(set_there), "in the image")
+    return _settings(ServiceSettings.model_fields.keys(), dict(set_there), "in the image")
 
 
 def admission_annotations() -> str:
@@ -90,8 +91,8 @@ def _settings(names: Set[str], elsewhere: Mapping[str, str], head: str) -> str:
     rows = [
         [
             code(variable),
-            _shown(elsewhere.get(variable, Settings.model_fields[name].default)),
-            Settings.model_fields[name].description or "",
+            _shown(elsewhere.get(variable, ServiceSettings.model_fields[name].default)),
+            ServiceSettings.model_fields[name].description or "",
         ]
         for name, variable in environment_variables().items()
         if name in names
@@ -286,7 +287,7 @@ def problems() -> str:
     return "\n\n".join(_kind(kind, requests.get(slug)) for slug, kind in KINDS.items())
 
 
-def _kind(kind: Kind, request: Request | None) -> str:
+def _kind(kind: ProblemKind, request: Request | None) -> str:
     head = f"### `{kind.slug}`\n\n{kind.status}: {kind.title}. {kind.meaning}"
     if kind.slug in HUB:
         asking, answer = _of_hub(kind.slug)

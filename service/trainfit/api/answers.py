@@ -22,7 +22,7 @@ from trainfit.api.replies import Reply
 from trainfit.api.work import sent
 from trainfit.questions.dimensions import Find, ResolvedModel
 from trainfit.questions.lookup import Lookup
-from trainfit.resolve.plan import Source
+from trainfit.resolve.plan import ModelSource
 from trainfit.specs.model import Model
 
 TOKEN = TOKEN_HEADER.lower().encode()
@@ -52,7 +52,7 @@ class Answer:
 
     response: Response
     model: Model
-    source: Source
+    source: ModelSource
     count: Callable[[], None]
     in_gzip: Response | None = None
 

@@ -36,7 +36,7 @@ from trainfit.api.routes import (
     search,
     trace,
 )
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.traces import telemetry
 from trainfit.api.unread_bodies import UnreadBodies
 from trainfit.api.work import workers_of
@@ -46,7 +46,7 @@ from trainfit.questions.lookup import Lookup
 from trainfit.web import guide, page
 
 
-def create_app(settings: Settings) -> FastAPI:
+def create_app(settings: ServiceSettings) -> FastAPI:
     """An app with these settings and metrics of its own."""
     load_frameworks()
     metrics = Metrics()
@@ -89,7 +89,7 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _routes(settings: Settings) -> list[BaseRoute]:
+def _routes(settings: ServiceSettings) -> list[BaseRoute]:
     """What is served. One list, and what is asked most comes first: a router within a router
     matches twice.
     """
@@ -130,7 +130,7 @@ async def _closing(app: FastAPI) -> AsyncIterator[None]:
         await app.state.rate_limit.aclose()
 
 
-def _rate_limit(settings: Settings) -> RateLimit | None:
+def _rate_limit(settings: ServiceSettings) -> RateLimit | None:
     """The limit, if there is one: that of all replicas where they share a server, whose client is
     loaded for that.
     """

@@ -12,8 +12,8 @@ from trainfit.api.connection import ARRIVED
 from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import SLOW_BODY, TIMED_OUT, TOO_LARGE, UNSUPPORTED_MEDIA_TYPE
-from trainfit.api.operation import Handler, Operation
-from trainfit.api.settings import Settings
+from trainfit.api.operation import Handler, OperationRoute
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.strict_json import MAX_VALUES, JsonError, parse_json
 from trainfit.questions.problems import problem
 
@@ -25,7 +25,7 @@ class JsonRequest(Request):
 
     async def body(self) -> bytes:
         if not hasattr(self, "_body"):
-            settings: Settings = self.app.state.settings
+            settings: ServiceSettings = self.app.state.settings
             limit = settings.max_body_bytes
             if ARRIVED in self.scope["state"]:
                 body = await self._arriving(limit, int)
@@ -73,7 +73,7 @@ class JsonRequest(Request):
             raise ProblemError(error.problem) from None
 
 
-class JsonRoute(Operation):
+class JsonRoute(OperationRoute):
     """An operation that takes application/json and nothing else."""
 
     request_class = JsonRequest

@@ -23,10 +23,10 @@ from trainfit.questions.kinds import (
     UNKNOWN_REVISION,
     UNSUPPORTED_MODEL,
     VERSION_NOT_SERVED,
-    Kind,
+    ProblemKind,
 )
 
-INVALID_REVIEW = Kind(
+INVALID_REVIEW = ProblemKind(
     "invalid-review",
     400,
     "The body is not an AdmissionReview",
@@ -34,67 +34,67 @@ INVALID_REVIEW = Kind(
     "Kubernetes API server sends one to a webhook. What is wrong with an object in it is no "
     "problem but a warning in the answer.",
 )
-INVALID_MESSAGE = Kind(
+INVALID_MESSAGE = ProblemKind(
     "invalid-message",
     400,
     "The body is not a message",
     "The body is JSON but not one message of the Model Context Protocol, an object: a batch of "
     "them is not taken.",
 )
-UNAUTHENTICATED = Kind(
+UNAUTHENTICATED = ProblemKind(
     "unauthenticated",
     401,
     "A key is needed",
     "The service is set to answer callers with a key only (TRAINFIT_API_KEYS). Send the key that "
     "its operator gave you as Authorization: Bearer KEY.",
 )
-ORIGIN_NOT_ALLOWED = Kind(
+ORIGIN_NOT_ALLOWED = ProblemKind(
     "origin-not-allowed",
     403,
     "The page may not ask",
     "A page in a browser has sent a message of the Model Context Protocol, and its origin is not "
     "among those whose pages may (TRAINFIT_CORS_ORIGINS).",
 )
-NOT_FOUND = Kind(
+NOT_FOUND = ProblemKind(
     "not-found",
     404,
     "Nothing is here",
     "The service has no such path. /docs lists the operations; paths end without a slash.",
 )
-METHOD_NOT_ALLOWED = Kind(
+METHOD_NOT_ALLOWED = ProblemKind(
     "method-not-allowed",
     405,
     "The path has no such method",
     "The path exists, but not with this method. The Allow header names those that it has.",
 )
-SLOW_BODY = Kind(
+SLOW_BODY = ProblemKind(
     "slow-body",
     408,
     "The body came too slowly",
     "The whole body did not arrive in the time that the service gives it "
     "(TRAINFIT_BODY_TIMEOUT_SECONDS). The connection is closed.",
 )
-TOO_LARGE = Kind(
+TOO_LARGE = ProblemKind(
     "too-large",
     413,
     "The body is too large",
     "The body is longer than the service reads (TRAINFIT_MAX_BODY_BYTES), or has more values than "
     "any job needs.",
 )
-UNSUPPORTED_MEDIA_TYPE = Kind(
+UNSUPPORTED_MEDIA_TYPE = ProblemKind(
     "unsupported-media-type",
     415,
     "The body is of a wrong media type",
     "A request is sent as Content-Type: application/json, without a Content-Encoding.",
 )
-INVALID_PARAMETER = Kind(
+INVALID_PARAMETER = ProblemKind(
     "invalid-parameter",
     422,
     "A parameter is wrong",
     "A query parameter is unknown or has a value that it cannot take, or the X-HF-Token header "
     "holds what is no token.",
 )
-TOO_COSTLY = Kind(
+TOO_COSTLY = ProblemKind(
     "too-costly",
     422,
     "The question takes too much",
@@ -103,7 +103,7 @@ TOO_COSTLY = Kind(
     "longer than it sends (TRAINFIT_MAX_ANSWER_BYTES). Ask for fewer jobs at once, or leave out of "
     "a launch what does not decide memory.",
 )
-RATE_LIMITED = Kind(
+RATE_LIMITED = ProblemKind(
     "rate-limited",
     429,
     "Too many requests",
@@ -111,14 +111,14 @@ RATE_LIMITED = Kind(
     "(TRAINFIT_RATE_LIMIT). Ask again after the seconds that the Retry-After header gives; the "
     "RateLimit header of every answer tells how many requests are left.",
 )
-OVERLOADED = Kind(
+OVERLOADED = ProblemKind(
     "overloaded",
     503,
     "The service is busy",
     "As many requests as the service takes at once are under way (TRAINFIT_MAX_CONCURRENT_REQUESTS)"
     ". Ask again after the seconds that the Retry-After header gives.",
 )
-TIMED_OUT = Kind(
+TIMED_OUT = ProblemKind(
     "timed-out",
     503,
     "The answer took too long",

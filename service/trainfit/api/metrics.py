@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.registry import Collector
 
 import trainfit
-from trainfit.api.replies import LaunchTally, Residual, Tally
+from trainfit.api.replies import JobOutcome, LaunchTally, Residual
 from trainfit.decisions.verdict import Verdict
 from trainfit.hub.entries import Layer
 from trainfit.hub.observer import Outcome
@@ -196,7 +196,7 @@ class Metrics:
         count.inc()
         durations.observe(seconds)
 
-    def job_asked(self, tally: Tally) -> None:
+    def job_asked(self, tally: JobOutcome) -> None:
         """Count a job and what came of it."""
         if tally.peak_bytes is not None:
             self._peak_bytes.observe(tally.peak_bytes)
@@ -209,7 +209,7 @@ class Metrics:
         labels = residual.framework, residual.family, residual.quantity
         self._residuals.labels(*labels).observe(residual.ratio)
 
-    def answer_repeated(self, tallies: Iterable[Tally], launch: LaunchTally | None) -> None:
+    def answer_repeated(self, tallies: Iterable[JobOutcome], launch: LaunchTally | None) -> None:
         """Count that an answer is given again, and what was asked once more."""
         self._answers_repeated.inc()
         for tally in tallies:

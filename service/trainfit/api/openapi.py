@@ -7,9 +7,9 @@ from fastapi import FastAPI
 from pydantic import TypeAdapter
 
 from trainfit.api.kinds import OVERLOADED
-from trainfit.api.operation import Operation
+from trainfit.api.operation import OperationRoute
 from trainfit.api.schema_names import VALUES, name_types, rename_messages, say_defaults
-from trainfit.questions.kinds import HUB_ANSWER, HUB_TIMEOUT, Kind
+from trainfit.questions.kinds import HUB_ANSWER, HUB_TIMEOUT, ProblemKind
 from trainfit.questions.problems import Problem
 
 SUMMARY = "How much GPU memory every rank of an LLM training run will need, before it starts."
@@ -68,7 +68,7 @@ so that a bound that rises changes no client's types.
 BOUNDS = ("minimum", "maximum")
 
 
-def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*kinds: ProblemKind) -> dict[int | str, dict[str, Any]]:
     """The problems that an operation may answer with, by status."""
     responses: dict[int | str, dict[str, Any]] = {}
     for status in sorted({kind.status for kind in kinds}):
@@ -85,7 +85,7 @@ def problem_responses(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
 def openapi_bytes(app: FastAPI) -> bytes:
     """The document as it is served and kept in openapi/openapi.json."""
     for route in app.routes:
-        if isinstance(route, Operation):
+        if isinstance(route, OperationRoute):
             route.describe()
     document = app.openapi()
     _forget_unused_errors(document)

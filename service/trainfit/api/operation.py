@@ -19,7 +19,7 @@ from trainfit.api.deadline import DeadlinePassedError, Deadlines
 from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import INVALID_PARAMETER, RATE_LIMITED, TIMED_OUT, UNAUTHENTICATED
 from trainfit.api.rate_limit import RateLimit
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.questions.problems import problem
 
 NO_QUERY = "the operation takes no query parameters"
@@ -27,7 +27,7 @@ NO_QUERY = "the operation takes no query parameters"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Operation(APIRoute):
+class OperationRoute(APIRoute):
     """A route of the API: for callers with a key, where keys are set, as often as each may ask, as
     many at once as the service takes, and answered in time. A query is refused where it takes none.
     """
@@ -86,7 +86,7 @@ async def in_time(request: Request) -> AsyncIterator[None]:
     """Allows what it encloses the time that is left of a request's. Raises ProblemError once that
     is over.
     """
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     deadlines: Deadlines = request.app.state.deadlines
     seconds = settings.request_timeout_seconds
     try:
@@ -103,7 +103,7 @@ def identify(scope: Scope) -> str | None:
 
     Raises ProblemError where keys are set and the request has none of them.
     """
-    settings: Settings = scope["app"].state.settings
+    settings: ServiceSettings = scope["app"].state.settings
     if not settings.api_keys:
         return None
     given = Headers(scope=scope).get("authorization")

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from trainfit.api.kinds import TOO_COSTLY
 from trainfit.decisions.reconcile.comparison import Quantity
-from trainfit.decisions.search.search import Standing
+from trainfit.decisions.search.search import SearchProgress
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.work import is_cheap
@@ -25,7 +25,7 @@ from trainfit.questions.estimate import answer, plan_of
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
 from trainfit.questions.jobs import AnyJob, answered
 from trainfit.questions.kinds import NOT_MODELLED
-from trainfit.questions.launches import Asked, draft_from, job_from
+from trainfit.questions.launches import RequestedJob, draft_from, job_from
 from trainfit.questions.ledger import rank_ledger
 from trainfit.questions.measurements import measured
 from trainfit.questions.model_summary import summarise
@@ -48,7 +48,7 @@ from trainfit.specs.search import SearchRequest
 from trainfit.specs.several import CompareRequest
 
 
-class Tally(NamedTuple):
+class JobOutcome(NamedTuple):
     """What is counted of one well-formed job: what came of it, by the name of its framework. The
     peak is that of an answered job, where it was asked for.
     """
@@ -84,7 +84,7 @@ class Reply:
     """
 
     document: bytes
-    tallies: tuple[Tally, ...] = ()
+    tallies: tuple[JobOutcome, ...] = ()
     launch: LaunchTally | None = None
     digest: str | None = None
     problem: Problem | None = None
@@ -117,7 +117,7 @@ class EstimateWanted(NamedTuple):
     summary: Summary | None = None
 
 
-def estimate_at_once(asked: Asked[Job], find: Find, wanted: EstimateWanted) -> Reply | None:
+def estimate_at_once(asked: RequestedJob[Job], find: Find, wanted: EstimateWanted) -> Reply | None:
     """The estimate of one job that is priced in some milliseconds; None for any other."""
     try:
         plan = plan_of(asked.job, find)
@@ -128,7 +128,7 @@ def estimate_at_once(asked: Asked[Job], find: Find, wanted: EstimateWanted) -> R
 
 
 def estimate_reply(
-    asked: Asked[Job], find: Find, wanted: EstimateWanted, plan: Plan | None = None
+    asked: RequestedJob[Job], find: Find, wanted: EstimateWanted, plan: Plan | None = None
 ) -> Reply:
     """The estimate of one job, whose plan may be known, or its summary."""
     activations, replay, summary = wanted
@@ -144,7 +144,7 @@ def estimate_reply(
     return Reply(text, (tally,), digest=digest, media_type="text/plain")
 
 
-def fit_check_reply(asked: Asked[FitCheckRequest], find: Find) -> Reply:
+def fit_check_reply(asked: RequestedJob[FitCheckRequest], find: Find) -> Reply:
     """The verdict on one job."""
     result = asked.answered(lambda job, reading: check_fit(job, find, reading=reading))
     tally = fit_check_tally(asked.job, result)
@@ -159,7 +159,9 @@ def batch_reply(opened: Opened, find: Find, wanted: EstimateWanted) -> Reply:
     return Reply(to_json(batch), tallies)
 
 
-def line_reply(name: str, asked: Asked[Job] | Problem, find: Find, wanted: EstimateWanted) -> Reply:
+def line_reply(
+    name: str, asked: RequestedJob[Job] | Problem, find: Find, wanted: EstimateWanted
+) -> Reply:
     """The entry of one of several jobs, as a line."""
     batch, tallies = _batch({name: asked}, find, wanted)
     return Reply(line_of(*batch.jobs), tallies)
@@ -170,8 +172,10 @@ def line_of(job: EstimatedJob) -> bytes:
     return to_json(job) + b"\n"
 
 
-def _batch(opened: Opened, find: Find, wanted: EstimateWanted) -> tuple[Batch, tuple[Tally, ...]]:
-    tallies: list[Tally] = []
+def _batch(
+    opened: Opened, find: Find, wanted: EstimateWanted
+) -> tuple[Batch, tuple[JobOutcome, ...]]:
+    tallies: list[JobOutcome] = []
 
     def told(job: Job, result: Estimate | Needs | Problem) -> None:
         tallies.append(job_tally(job, result, activations=wanted.activations))
@@ -183,7 +187,7 @@ def _batch(opened: Opened, find: Find, wanted: EstimateWanted) -> tuple[Batch, t
 
 def comparison_reply(question: CompareRequest, opened: Opened, find: Find) -> Reply:
     """Several jobs side by side."""
-    tallies: list[Tally] = []
+    tallies: list[JobOutcome] = []
 
     def told(job: Job, result: Estimate | Needs | Problem) -> None:
         tallies.append(job_tally(job, result))
@@ -237,7 +241,7 @@ def measurements_reply(question: Artifacts) -> Reply:
     return Reply(to_json(measured(question)))
 
 
-def reconcile_reply(asked: Asked[ReconcileRequest], find: Find) -> Reply:
+def reconcile_reply(asked: RequestedJob[ReconcileRequest], find: Find) -> Reply:
     """A run beside its prediction."""
     result = asked.answered(lambda job, reading: reconciled(job, find, reading))
     if isinstance(result, Problem):
@@ -257,23 +261,23 @@ def _residuals(job: Job, answer: ReconcileAnswer) -> Iterator[Residual]:
 
 
 def calibration_reply(
-    question: CalibrationRequest, runs: list[Asked[ReconcileRequest]], find: Find
+    question: CalibrationRequest, runs: list[RequestedJob[ReconcileRequest]], find: Find
 ) -> Reply:
     """What runs of a cluster tell for the next one there."""
     return _reply(calibrated(question, runs, find))
 
 
 def search_portion(
-    asked: Asked[SearchRequest], find: Find, standing: Standing | None, until: float
-) -> Standing | Problem:
+    asked: RequestedJob[SearchRequest], find: Find, standing: SearchProgress | None, until: float
+) -> SearchProgress | Problem:
     """A search one portion further on, as far as there is time."""
     return asked.answered(lambda question, _: next_portion(question, find, standing, until))
 
 
-def search_reply(asked: Asked[SearchRequest], standing: Standing, find: Find) -> Reply:
+def search_reply(asked: RequestedJob[SearchRequest], standing: SearchProgress, find: Find) -> Reply:
     """What a search has found."""
     result = concluded(asked.job, standing, find, asked.reading)
-    tally = Tally(asked.job.framework.name, "answered")
+    tally = JobOutcome(asked.job.framework.name, "answered")
     digest = result.request_digest if result.cut is None else None
     return Reply(to_json(result), (tally,), digest=digest)
 
@@ -283,16 +287,18 @@ def model_reply(question: ModelRequest, find: Find) -> Reply:
     return _reply(answered(question, lambda asked: summarise(asked.model, find(asked.model))))
 
 
-def job_tally(job: Job, result: Estimate | Needs | Problem, *, activations: bool = True) -> Tally:
+def job_tally(
+    job: Job, result: Estimate | Needs | Problem, *, activations: bool = True
+) -> JobOutcome:
     """What is counted of a job that was priced or refused."""
     name = job.framework.name
     if isinstance(result, Problem):
-        return Tally(name, result.type.rpartition("/")[2])
+        return JobOutcome(name, result.type.rpartition("/")[2])
     peak = result.binding.device_bytes.expected if activations else None
-    return Tally(name, "answered", peak)
+    return JobOutcome(name, "answered", peak)
 
 
-def launch_tally(launch: Launch, result: Asked[AnyJob] | Problem) -> LaunchTally:
+def launch_tally(launch: Launch, result: RequestedJob[AnyJob] | Problem) -> LaunchTally:
     """What is counted of a launch that was read or refused."""
     if isinstance(result, Problem):
         return LaunchTally(launch.format or "unrecognised", "refused")
@@ -300,12 +306,12 @@ def launch_tally(launch: Launch, result: Asked[AnyJob] | Problem) -> LaunchTally
     return LaunchTally(result.launch.format, "partly" if result.unread else "read")
 
 
-def fit_check_tally(job: Job, result: FitCheckAnswer | Problem) -> Tally:
+def fit_check_tally(job: Job, result: FitCheckAnswer | Problem) -> JobOutcome:
     """What is counted of a job that was checked or refused."""
     if isinstance(result, Problem):
         return job_tally(job, result)
     if result.estimate is None:
-        return Tally(job.framework.name, NOT_MODELLED.slug, verdict=result.verdict)
+        return JobOutcome(job.framework.name, NOT_MODELLED.slug, verdict=result.verdict)
     return job_tally(job, result.estimate)._replace(verdict=result.verdict)
 
 

@@ -20,7 +20,7 @@ from trainfit.api.app import create_app
 from trainfit.api.connection import Connection
 from trainfit.api.log_writer import LogWriter
 from trainfit.api.logs import configure_logs
-from trainfit.api.settings import Settings, unknown_variables
+from trainfit.api.settings import ServiceSettings, unknown_variables
 from trainfit.api.tls import renewed_context
 from trainfit.api.traces import name_service
 
@@ -33,7 +33,7 @@ LOG_SECONDS = 1.0
 log = structlog.get_logger("trainfit")
 
 
-def serve(settings: Settings) -> None:
+def serve(settings: ServiceSettings) -> None:
     """Serve until the process is told to stop. Raises SystemExit where it cannot."""
     _check(settings)
     with _log(settings) as writer:
@@ -44,7 +44,7 @@ def serve(settings: Settings) -> None:
 
 
 @contextmanager
-def _log(settings: Settings) -> Iterator[LogWriter]:
+def _log(settings: ServiceSettings) -> Iterator[LogWriter]:
     """Whatever this process says on standard error goes to the writer, and that it says last is
     waited for.
     """
@@ -57,7 +57,7 @@ def _log(settings: Settings) -> Iterator[LogWriter]:
             writer.drain(LOG_SECONDS)
 
 
-def _run(settings: Settings, app: FastAPI, tls: SSLContext | None) -> None:
+def _run(settings: ServiceSettings, app: FastAPI, tls: SSLContext | None) -> None:
     name_service(os.environ)
     for variable, meant in unknown_variables(os.environ):
         log.warning("unknown setting", variable=variable, did_you_mean=meant)
@@ -84,7 +84,7 @@ def _run(settings: Settings, app: FastAPI, tls: SSLContext | None) -> None:
     Server(config, app, settings.shutdown_delay_seconds).run()
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: ServiceSettings) -> None:
     """Refuse settings that are right one by one and wrong together."""
     if settings.workers > 1:
         raise SystemExit(
@@ -100,7 +100,7 @@ def _check(settings: Settings) -> None:
         )
 
 
-def _app(settings: Settings) -> FastAPI:
+def _app(settings: ServiceSettings) -> FastAPI:
     try:
         app = create_app(settings)
     except OSError as error:
@@ -112,7 +112,7 @@ def _app(settings: Settings) -> FastAPI:
     return app
 
 
-def _tls(settings: Settings) -> SSLContext | None:
+def _tls(settings: ServiceSettings) -> SSLContext | None:
     if settings.tls_cert is None or settings.tls_key is None:
         return None
     try:

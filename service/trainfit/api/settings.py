@@ -34,7 +34,7 @@ def _origins(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return origins
 
 
-class Settings(HubSettings):
+class ServiceSettings(HubSettings):
     """The service's settings. A field is read from TRAINFIT_ and its name in capitals."""
 
     serve: Literal["all", "admission"] = Field(
@@ -152,7 +152,7 @@ class Settings(HubSettings):
 
 def unknown_variables(environ: Mapping[str, str]) -> Iterator[tuple[str, str | None]]:
     """Variables that look like settings and are none, each with the one that may be meant."""
-    fields = Settings.model_fields.items()
+    fields = ServiceSettings.model_fields.items()
     known = [name.upper() for name, field in fields if field.validation_alias is None]
     for variable in sorted(environ):
         prefix, _, name = variable.partition("_")

@@ -7,7 +7,7 @@ from typing import Any, Never
 
 from trainfit.api.kinds import TOO_LARGE
 from trainfit.documents.json_pointer import json_pointer
-from trainfit.questions.kinds import INVALID_JSON, Kind
+from trainfit.questions.kinds import INVALID_JSON, ProblemKind
 from trainfit.questions.problems import Problem, problem, summary
 from trainfit.resolve.findings import Finding
 
@@ -26,7 +26,7 @@ HALF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 class JsonError(ValueError):
     """The text is not the JSON that is wanted; `problem` says why."""
 
-    def __init__(self, kind: Kind, detail: str, *errors: Finding) -> None:
+    def __init__(self, kind: ProblemKind, detail: str, *errors: Finding) -> None:
         super().__init__(detail)
         self.problem: Problem = problem(kind, detail, errors)
 

@@ -25,7 +25,7 @@ def warm() -> None:
     from trainfit.questions.dimensions import from_package
     from trainfit.questions.estimate import load_frameworks
     from trainfit.questions.jobs import read_job
-    from trainfit.questions.launches import Asked, job_from
+    from trainfit.questions.launches import RequestedJob, job_from
     from trainfit.questions.problems import Problem
     from trainfit.specs.job import Job
     from trainfit.specs.launch import Launch, LaunchFile
@@ -36,7 +36,7 @@ def warm() -> None:
     for document in parse_documents(".yaml", DOCUMENT):
         job = read_job(document.value, Job)
         assert not isinstance(job, Problem)
-        estimate_reply(Asked(job), from_package, EstimateWanted())
+        estimate_reply(RequestedJob(job), from_package, EstimateWanted())
     build_all()
     gc.collect()
     gc.freeze()  # it stays, and is not looked through again

@@ -19,7 +19,7 @@ from trainfit.api.failures import ProblemError
 from trainfit.api.kinds import TOO_COSTLY
 from trainfit.api.metrics import metrics_of
 from trainfit.api.replies import Reply, bounded_reply
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.warming import warm
 from trainfit.questions.dimensions import Find
 from trainfit.questions.problems import problem
@@ -27,7 +27,7 @@ from trainfit.questions.several import Opened
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest, CompareRequest
 from trainfit.workers.errors import TooMuchWorkError
-from trainfit.workers.limits import Limits
+from trainfit.workers.limits import WorkerLimits
 from trainfit.workers.pool import Workers
 
 Result = TypeVar("Result")
@@ -39,12 +39,12 @@ LEFT_SECONDS = 1.0
 log = structlog.get_logger("trainfit")
 
 
-def workers_of(settings: Settings) -> Workers:
+def workers_of(settings: ServiceSettings) -> Workers:
     """The processes of a service with these settings, not yet started."""
     several = max(settings.worker_processes, 1)
     half = ceil(several / 2)
     lanes: dict[str, int] = {"quick": half, "reading": several, "pricing": half}
-    limits = Limits(settings.worker_memory_bytes, settings.worker_cpu_seconds)
+    limits = WorkerLimits(settings.worker_memory_bytes, settings.worker_cpu_seconds)
     return Workers(lanes, limits, processes=settings.worker_processes > 0, warm=warm)
 
 
@@ -52,7 +52,7 @@ async def reply_from(
     request: Request, lane: Lane, function: Callable[..., Reply], *args: object
 ) -> Reply:
     """The reply of a function to these arguments, counted. Raises ProblemError."""
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     reply = await in_worker(
         request, lane, bounded_reply, settings.max_answer_bytes, function, *args
     )
@@ -61,7 +61,7 @@ async def reply_from(
 
 def checked(request: Request, reply: Reply) -> Reply:
     """A reply that can be sent, counted. Raises ProblemError."""
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     reply = reply.at_most(settings.max_answer_bytes)
     metrics = metrics_of(request)
     for tally in reply.tallies:
@@ -90,7 +90,7 @@ async def lane_for(
     """Where several jobs are answered, their allocators replayed or not, which takes a worker some
     milliseconds each to tell. Raises ProblemError where the answer would be too long.
     """
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     size = await in_worker(request, "quick", partial(size_of, replay=replay), jobs, find)
     if (refusal := too_long(size, settings.max_answer_bytes)) is not None:
         raise ProblemError(refusal)
@@ -120,7 +120,7 @@ async def in_worker(
         return working.result()
     except TooMuchWorkError:
         log.warning("too costly", operation=request.scope["route"].operation_id)
-        settings: Settings = request.app.state.settings
+        settings: ServiceSettings = request.app.state.settings
         detail = (
             f"it takes more than {settings.worker_cpu_seconds} s of processor time or "
             f"{settings.worker_memory_bytes} bytes of memory"

@@ -9,7 +9,7 @@ from trainfit.architectures.decoder import (
     rms,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Block, Layer, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Block, Layer, NamedWeight, Opaque, Sublayer
 
 _APERTUS_8B = {
     "vocab_size": 131072,
@@ -22,7 +22,7 @@ _APERTUS_8B = {
 _XIELU = Opaque(
     name="xielu",
     bucket="dense_mlp",
-    weights=(Weight(name="alpha_p", shape=(1,)), Weight(name="alpha_n", shape=(1,))),
+    weights=(NamedWeight(name="alpha_p", shape=(1,)), NamedWeight(name="alpha_n", shape=(1,))),
 )
 
 

@@ -9,7 +9,7 @@ from trainfit.architectures.decoder import (
     rms,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Layer, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Layer, NamedWeight, Opaque, Sublayer
 
 _BITNET_2B = {
     "vocab_size": 128256,
@@ -22,7 +22,7 @@ _BITNET_2B = {
 
 
 def _inner_norm(name: str, width: int) -> Opaque:
-    return Opaque(name=name, bucket="norm", weights=(Weight(name=name, shape=(width,)),))
+    return Opaque(name=name, bucket="norm", weights=(NamedWeight(name=name, shape=(width,)),))
 
 
 def bitnet(config: Config) -> ModelSpec:

@@ -37,7 +37,7 @@ class UnsupportedModelTypeError(ConfigError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ConfigReading:
     """What parsers read of a config.json, by JSON Pointer: values, given or defaults of a class,
     and the keys whose value was given under another name.
     """
@@ -54,13 +54,13 @@ class Reading:
         }
 
 
-_READING: ContextVar[Reading | None] = ContextVar("reading", default=None)
+_READING: ContextVar[ConfigReading | None] = ContextVar("reading", default=None)
 
 
 @contextmanager
-def reading() -> Iterator[Reading]:
+def reading() -> Iterator[ConfigReading]:
     """Note what is read of every config.json meanwhile."""
-    noted = Reading()
+    noted = ConfigReading()
     token = _READING.set(noted)
     try:
         yield noted

@@ -3,7 +3,7 @@
 from trainfit.architectures.config import Config
 from trainfit.architectures.decoder import decoder, layer_count, pre_norm_layer, rms
 from trainfit.specs.architecture import Embedding, ModelSpec
-from trainfit.specs.blocks import Attention, Mlp, Opaque, Weight
+from trainfit.specs.blocks import Attention, Mlp, NamedWeight, Opaque
 
 _CPM_ANT = {
     "vocab_size": 30720,
@@ -30,8 +30,8 @@ def cpmant(config: Config) -> ModelSpec:
         name="segments_and_positions",
         bucket="other",
         weights=(
-            Weight(name="segment_embedding", shape=(segments, hidden)),
-            Weight(name="relative_attention_bias", shape=(positions, heads)),
+            NamedWeight(name="segment_embedding", shape=(segments, hidden)),
+            NamedWeight(name="relative_attention_bias", shape=(positions, heads)),
         ),
     )
     spec = decoder(

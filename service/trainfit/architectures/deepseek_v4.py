@@ -8,7 +8,7 @@ from trainfit.architectures.layer_patterns import attention_types, integers
 from trainfit.architectures.weights import linear, opaque, weight
 from trainfit.architectures.windows import sliding_window
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Block, Bucket, Experts, Opaque, Weight
+from trainfit.specs.blocks import Attention, Block, Bucket, Experts, NamedWeight, Opaque
 
 _V4 = {
     "vocab_size": 129280,
@@ -71,7 +71,9 @@ def _attention(config: Config) -> Attention:
     )
 
 
-def _pooling(prefix: str, hidden: int, width: int, overlap: int, rate: int) -> tuple[Weight, ...]:
+def _pooling(
+    prefix: str, hidden: int, width: int, overlap: int, rate: int
+) -> tuple[NamedWeight, ...]:
     """Keys pooled over `rate` tokens by learned weights; sparse layers overlap their blocks."""
     return (
         *linear(f"{prefix}kv_proj", overlap * width, hidden),

@@ -5,7 +5,7 @@ Symbols: h hidden, H heads, d head width.
 
 from trainfit.architectures.decoder import rms
 from trainfit.architectures.weights import depthwise_convolution, linear, weight
-from trainfit.specs.blocks import Recurrence, Weight
+from trainfit.specs.blocks import NamedWeight, Recurrence
 
 
 def gated_delta_net(
@@ -72,7 +72,7 @@ def kimi_delta_attention(
     )
 
 
-def _gate(name: str, width: int, hidden: int, rank: int | None) -> tuple[Weight, ...]:
+def _gate(name: str, width: int, hidden: int, rank: int | None) -> tuple[NamedWeight, ...]:
     if rank is None:
         return linear(f"{name}_proj", width, hidden)
     return (*linear(f"{name}_a_proj", rank, hidden), *linear(f"{name}_b_proj", width, rank))

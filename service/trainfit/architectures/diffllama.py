@@ -9,7 +9,7 @@ from trainfit.architectures.decoder import (
     rms,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Layer, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Layer, NamedWeight, Opaque, Sublayer
 
 _DIFFLLAMA = {
     "vocab_size": 32000,
@@ -29,7 +29,7 @@ def diffllama(config: Config) -> ModelSpec:
     attention = grouped_query_attention(config, qkv_bias=bias, out_bias=bias)
     if attention.kv_heads % 2:
         raise config.error("num_key_value_heads", "must be even: values are split in two")
-    weights = tuple(Weight(name=name, shape=(attention.head_dim,)) for name in _VECTORS)
+    weights = tuple(NamedWeight(name=name, shape=(attention.head_dim,)) for name in _VECTORS)
     difference = Opaque(name="difference", bucket="attention", weights=weights)
     layer = Layer(
         sublayers=(

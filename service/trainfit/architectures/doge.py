@@ -11,7 +11,7 @@ from trainfit.architectures.decoder import (
     rms,
 )
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Attention, Block, Bucket, Layer, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Attention, Block, Bucket, Layer, NamedWeight, Opaque, Sublayer
 
 _DOGE = {
     "vocab_size": 32768,
@@ -24,7 +24,7 @@ _DOGE = {
 
 
 def _opaque(name: str, bucket: Bucket, **shapes: tuple[int, ...]) -> Opaque:
-    weights = tuple(Weight(name=name, shape=shape) for name, shape in shapes.items())
+    weights = tuple(NamedWeight(name=name, shape=shape) for name, shape in shapes.items())
     return Opaque(name=name, bucket=bucket, weights=weights)
 
 

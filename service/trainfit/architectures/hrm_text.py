@@ -9,7 +9,7 @@ from trainfit.architectures.decoder import (
     pre_norm_layer,
 )
 from trainfit.specs.architecture import MAX_LAYERS, ModelSpec
-from trainfit.specs.blocks import Attention, Layer, Mlp, Norm, Opaque, Weight
+from trainfit.specs.blocks import Attention, Layer, Mlp, NamedWeight, Norm, Opaque
 
 _HRM_TEXT = {
     "vocab_size": 151808,
@@ -62,7 +62,7 @@ def hrm_text(config: Config) -> ModelSpec:
         attention.model_copy(update={"kv_heads": attention.heads}),
         gated_mlp(config, bias=config.bool("mlp_bias", False)),
     )
-    state = Weight(name="z_L_init", shape=(hidden,), trainable=False)
+    state = NamedWeight(name="z_L_init", shape=(hidden,), trainable=False)
     extras = (Opaque(name="initial_state", bucket="other", weights=(state,)),)
     return decoder(config, layers, tied=False, final_norm=norm, extras=extras)
 

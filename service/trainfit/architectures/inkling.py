@@ -23,10 +23,10 @@ from trainfit.specs.blocks import (
     Experts,
     Layer,
     Mlp,
+    NamedWeight,
     Norm,
     Opaque,
     Sublayer,
-    Weight,
 )
 
 _SIZES = {
@@ -199,7 +199,7 @@ def _attention(config: Config, sliding: bool, *, normed: bool) -> Attention:
     )
 
 
-def _relative_positions(config: Config, attention: Attention) -> tuple[Weight, ...]:
+def _relative_positions(config: Config, attention: Attention) -> tuple[NamedWeight, ...]:
     """A score for each distance within the window, or within `rel_extent`."""
     features = config.int("d_rel")
     return (
@@ -208,12 +208,12 @@ def _relative_positions(config: Config, attention: Attention) -> tuple[Weight, .
     )
 
 
-def _key_value_convolutions(config: Config, attention: Attention) -> tuple[Weight, ...]:
+def _key_value_convolutions(config: Config, attention: Attention) -> tuple[NamedWeight, ...]:
     width = attention.kv_heads * attention.head_dim
     return depthwise_convolution("kv_convolutions", 2 * width, config.int("conv_kernel_size"))
 
 
-def _dynamic_convolutions(config: Config, attention: Attention) -> tuple[Weight, ...]:
+def _dynamic_convolutions(config: Config, attention: Attention) -> tuple[NamedWeight, ...]:
     """Filters by feature, and others by head that each token makes for itself."""
     filters = 2 * attention.kv_heads * config.int("conv_kernel_size")
     return (

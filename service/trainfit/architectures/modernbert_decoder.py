@@ -12,7 +12,7 @@ from trainfit.architectures.decoder import (
 )
 from trainfit.architectures.windows import windows
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Layer, Norm, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Layer, NamedWeight, Norm, Opaque, Sublayer
 
 _MODERNBERT = {
     "vocab_size": 50368,
@@ -35,7 +35,7 @@ def _prediction_head(norm: Norm, *, bias: bool) -> Opaque:
     return Opaque(
         name="prediction_head",
         bucket="output_layer",
-        weights=tuple(Weight(name=name, shape=shape) for name, shape in shapes.items()),
+        weights=tuple(NamedWeight(name=name, shape=shape) for name, shape in shapes.items()),
     )
 
 

@@ -12,7 +12,7 @@ from trainfit.architectures.decoder import (
 )
 from trainfit.architectures.gpt2 import refuse_cross_attention
 from trainfit.specs.architecture import Embedding, ModelSpec
-from trainfit.specs.blocks import Norm, Opaque, Weight
+from trainfit.specs.blocks import NamedWeight, Norm, Opaque
 
 _OPT_125M = {
     "vocab_size": 50272,
@@ -78,8 +78,8 @@ def _projected(spec: ModelSpec, width: int) -> ModelSpec:
         name="embedding_projections",
         bucket="other",
         weights=(
-            Weight(name="project_in", shape=(hidden, width)),
-            Weight(name="project_out", shape=(width, hidden)),
+            NamedWeight(name="project_in", shape=(hidden, width)),
+            NamedWeight(name="project_out", shape=(width, hidden)),
         ),
     )
     return spec.model_copy(

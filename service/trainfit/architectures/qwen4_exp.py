@@ -14,7 +14,7 @@ from trainfit.architectures.layer_patterns import attention_types, layer_numbers
 from trainfit.architectures.qwen3_next import EXPERTS, QWEN, delta_net, gated_attention
 from trainfit.architectures.weights import linear, opaque, weight
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.blocks import Block, Bucket, Layer, Opaque, Sublayer, Weight
+from trainfit.specs.blocks import Block, Bucket, Layer, NamedWeight, Opaque, Sublayer
 
 _QWEN4_EXP = {
     **QWEN,
@@ -99,7 +99,7 @@ def _connected(config: Config, bucket: Bucket, *blocks: Block) -> Sublayer:
     return Sublayer(norms=(rms(copies * hidden),), blocks=(connection, *blocks))
 
 
-def _stream_mixing(config: Config) -> tuple[Weight, ...]:
+def _stream_mixing(config: Config) -> tuple[NamedWeight, ...]:
     """Weights of the streams' features in a mix, through `hc_lowrank` features."""
     width, rank = config.int("hc_count") * config.int("hidden_size"), config.int("hc_lowrank")
     return (*linear("input_mix_down", rank, width), *linear("input_mix_up", width, rank))

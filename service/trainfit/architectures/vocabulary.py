@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 
-class Key(NamedTuple):
+class ConfigSwitch(NamedTuple):
     """A switch of a config.json, and what the class takes where it is absent."""
 
     name: str
     default: bool = False
 
 
-Switch = bool | Key
+Switch = bool | ConfigSwitch
 """Decided by a key, or by the class whatever the config says."""
 
-ATTENTION_BIAS = Key("attention_bias")
-MLP_BIAS = Key("mlp_bias")
+ATTENTION_BIAS = ConfigSwitch("attention_bias")
+MLP_BIAS = ConfigSwitch("mlp_bias")
 
 
 def dims(
@@ -71,7 +71,7 @@ class Windows:
     """Whether the period may be spelt out, as in LLLG."""
     first: int | None = None
     """The first layer that sees the whole sequence, where it is not the last of the period."""
-    switch: Key | None = None
+    switch: ConfigSwitch | None = None
     """The key without which no layer has a window."""
     listed: bool = True
     """False where `layer_types` is not read: all layers are alike."""
@@ -127,7 +127,7 @@ class Decoder:
     out_bias: Switch = ATTENTION_BIAS
     qk_norm: Literal["head", "width", "each_head"] | None = None
     """An RMSNorm of queries and keys, over a head or over all of them; or a LayerNorm for each."""
-    qk_norm_key: Key | None = None
+    qk_norm_key: ConfigSwitch | None = None
     """The switch of `qk_norm`, where there is one."""
     gate: Literal["feature", "head"] | None = None
     """A projection beside the query's that scales the output."""

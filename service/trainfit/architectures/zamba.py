@@ -17,11 +17,11 @@ from trainfit.specs.blocks import (
     Attention,
     Layer,
     Mlp,
+    NamedWeight,
     Norm,
     Opaque,
     Recurrence,
     Sublayer,
-    Weight,
 )
 
 _ZAMBA = {
@@ -178,7 +178,7 @@ def _mlp_adapters(config: Config, ffn: int, runs: int) -> tuple[Opaque, ...]:
     return (opaque("mlp_adapters", "dense_mlp", *adapters),)
 
 
-def _adapter(name: str, runs: int, rank: int, inputs: int, out: int) -> tuple[Weight, ...]:
+def _adapter(name: str, runs: int, rank: int, inputs: int, out: int) -> tuple[NamedWeight, ...]:
     return (
         weight(f"{name}_adapter_down", runs, rank, inputs),
         weight(f"{name}_adapter_up", runs, out, rank),

@@ -17,7 +17,7 @@ from trainfit.catalog.gpus import find_gpu
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class KernelEfficiency:
     """What kernels reach of a GPU's dense peaks and of its memory's bandwidth, as ratios: products
     in bf16 and in fp8, attention (of the bf16 peak) by the fastest kernel and by FlashAttention-2,
     and what only reads and writes memory.
@@ -49,7 +49,7 @@ class GpuSpeed:
     host_bytes_per_second: int
     meshed: bool
     """Every GPU of a domain has links of its own to each other one, in place of a switch."""
-    reach: Reach
+    reach: KernelEfficiency
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,7 +92,7 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cluster:
+class ClusterEfficiency:
     """What collectives reach of links and NICs, how long they take with every doubling of their
     ranks however little they move, and how much the slowest of all ranks adds with every doubling
     of their number beyond a node. Where its NICs are not the GPU's usual ones, it says how much
@@ -113,7 +113,7 @@ class Cluster:
 def gpu_speeds() -> dict[str, GpuSpeed]:
     """The GPUs whose links are known, by their names in the catalogue."""
     document = _read("gpus.json")
-    reaches = {each["name"]: Reach(**each) for each in document["reaches"]}
+    reaches = {each["name"]: KernelEfficiency(**each) for each in document["reaches"]}
     return {
         name: _gpu(name, facts, reaches) for facts in document["gpus"] for name in facts["names"]
     }
@@ -126,12 +126,15 @@ def stacks() -> dict[str, Stack]:
 
 
 @cache
-def clusters() -> dict[str, Cluster]:
+def clusters() -> dict[str, ClusterEfficiency]:
     """Every kind of cluster by its name; "usual" where nothing is said."""
-    return {each["name"]: Cluster(**_frozen(each)) for each in _read("clusters.json")["clusters"]}
+    return {
+        each["name"]: ClusterEfficiency(**_frozen(each))
+        for each in _read("clusters.json")["clusters"]
+    }
 
 
-def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, Reach]) -> GpuSpeed:
+def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, KernelEfficiency]) -> GpuSpeed:
     card = find_gpu(name)
     assert card.bf16_flops is not None
     return GpuSpeed(

@@ -18,7 +18,7 @@ from trainfit.cli.refusals import refused
 from trainfit.cli.terminal import print_json
 from trainfit.questions.calibration import calibrated
 from trainfit.questions.jobs import not_a_job
-from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.launches import RequestedJob, read_asked
 from trainfit.questions.problems import Problem, within
 from trainfit.questions.wire import to_json
 from trainfit.specs.reconcile import CalibrationRequest, ReconcileRequest
@@ -51,7 +51,7 @@ def calibrate(
     documents = [_document(job, log, gpu, launch, flags) for job, log in run]
     beside = {"driver": driver, "nccl": nccl, "torch": torch}
     whole = {"runs": documents, **beside}
-    asked: list[Asked[ReconcileRequest]] = []
+    asked: list[RequestedJob[ReconcileRequest]] = []
     for number, each in enumerate(documents):
         read = read_asked(each, ReconcileRequest)
         if isinstance(read, Problem):

@@ -16,7 +16,7 @@ from trainfit.cli.terminal import print_json
 from trainfit.estimator.results import Estimate
 from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import estimate_over_releases, plan_of, signed
-from trainfit.questions.launches import Asked
+from trainfit.questions.launches import RequestedJob
 from trainfit.questions.wire import to_json
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
@@ -101,7 +101,7 @@ def estimate(
 
 def _estimated(
     document: dict[str, Any], *, activations: bool, as_json: bool
-) -> tuple[Asked[Job], Plan, Estimate]:
+) -> tuple[RequestedJob[Job], Plan, Estimate]:
     """A job, its plan and its estimate, or RefusedCommandError with the problem in words or as
     JSON.
     """

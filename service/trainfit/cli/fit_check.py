@@ -18,7 +18,7 @@ from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.flags import takes_flags_over_files
 from trainfit.cli.gate.asking import Ask, asking_here, asking_service
 from trainfit.cli.gate.baseline import read_baseline
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.document import document
 from trainfit.cli.gate.github import append_summary, workflow_commands
 from trainfit.cli.gate.junit import junit
@@ -37,7 +37,7 @@ from trainfit.specs.policy import Override
 
 Format = Literal["table", "json", "github", "junit", "markdown", "sarif"]
 
-Reports = Mapping[str, Callable[[Sequence[Case], Gate], str]]
+Reports = Mapping[str, Callable[[Sequence[CheckedJob], Gate], str]]
 
 REPORTS: Reports = {
     "json": document,
@@ -132,14 +132,14 @@ def _cases(
     ask: Ask,
     launch: LaunchOptions,
     flags: Mapping[str, Any],
-) -> Iterator[Case]:
+) -> Iterator[CheckedJob]:
     for entry in read_entries(files, launch, flags):
         if isinstance(entry, UnreadFile):
             yield _unreadable(entry.path, entry.error)
             continue
         for gpu in gpus or (None,):
             request = _request(entry.job, gpu, policy, suggest)
-            yield Case(entry, _shown(request), ask(request))
+            yield CheckedJob(entry, _shown(request), ask(request))
 
 
 def _request(
@@ -155,13 +155,13 @@ def _request(
     return request
 
 
-def _unreadable(path: Path, error: FileError) -> Case:
+def _unreadable(path: Path, error: FileError) -> CheckedJob:
     named_as_file = path.suffix[1:].isalpha()
     if not path.exists() and not named_as_file and re.fullmatch(HF_ID, str(path)):
         error = FileError(f"{error}; of a model by its id, use trainfit estimate {path} --gpu ...")
     nothing = Document(None, {"": error.line})
     entry = JobEntry(path, readable(path.name), {}, nothing, "")
-    return Case(entry, "any GPU", problem(INVALID_JSON, str(error)))
+    return CheckedJob(entry, "any GPU", problem(INVALID_JSON, str(error)))
 
 
 def _shown(request: Mapping[str, Any]) -> str:
@@ -194,9 +194,9 @@ def _report(text: str) -> tuple[Path, str]:
 
 def _tell(
     format: Format,
-    report: Callable[[Sequence[Case], Gate], str] | None,
+    report: Callable[[Sequence[CheckedJob], Gate], str] | None,
     output: Path | None,
-    cases: Sequence[Case],
+    cases: Sequence[CheckedJob],
     gate: Gate,
 ) -> None:
     """Print the report; or write it, and print the table."""
@@ -211,7 +211,7 @@ def _tell(
         sys.stdout.write(f"{report(cases, gate)}\n")
 
 
-def _sum_up(cases: Sequence[Case], gate: Gate) -> None:
+def _sum_up(cases: Sequence[CheckedJob], gate: Gate) -> None:
     try:
         append_summary(cases, gate)
     except OSError as error:  # the verdict counts for more than its summary

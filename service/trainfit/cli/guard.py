@@ -17,7 +17,7 @@ from cyclopts import Parameter
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.gate.asking import asking_here
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.table import print_table
 from trainfit.cli.launches import on_card
 from trainfit.cli.lookup import looking_up
@@ -97,7 +97,7 @@ def _checked(found: Sequence[Started], gpu: str | None, gate: Gate, *, online: b
     shown = target if isinstance(target, str) else "the card of this machine"
     with looking_up(online=online) as look_up:
         ask = asking_here(look_up)
-        cases = [Case(each, shown, ask(_on(each.job, target))) for each in found]
+        cases = [CheckedJob(each, shown, ask(_on(each.job, target))) for each in found]
     if all(os.environ.get(name, "0") == "0" for name in RANKS):
         with redirect_stdout(sys.stderr):
             print_table(cases, gate)

@@ -25,7 +25,7 @@ from trainfit.launch.account import Account, where
 from trainfit.launch.common_words import drafted
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.reading import JobFromLaunch
-from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.launches import RequestedJob, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json
 from trainfit.specs.job import Job
@@ -125,7 +125,7 @@ def convert(
         print(shlex.join(result.arguments).replace(" --", " \\\n  --"))
 
 
-def _read(files: list[Path], options: LaunchOptions, given: Mapping[str, Any]) -> Asked[Job]:
+def _read(files: list[Path], options: LaunchOptions, given: Mapping[str, Any]) -> RequestedJob[Job]:
     """The one job of the files."""
     entries: list[Entry] = []
     for each in read_entries(files, options, given):

@@ -10,7 +10,7 @@ from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.refusals import refused
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.jobs import AnyJob
-from trainfit.questions.launches import Answer, Asked, read_asked
+from trainfit.questions.launches import Answer, RequestedJob, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.specs.model import Model
 
@@ -31,7 +31,7 @@ def answered(
     answer: Callable[[AnyJob, Find, LaunchReading | None], Answer],
     *,
     as_json: bool,
-) -> tuple[Asked[AnyJob], Answer]:
+) -> tuple[RequestedJob[AnyJob], Answer]:
     """What a document asks, of this kind, and the answer to it. Raises RefusedCommandError with the
     problem in words or as JSON.
     """

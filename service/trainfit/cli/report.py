@@ -16,7 +16,7 @@ from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import count, gib, gib_range, plain, ranges
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.results import Chunk, ComponentName, Estimate, Peak, Stage
-from trainfit.questions.launches import Asked
+from trainfit.questions.launches import RequestedJob
 from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 from trainfit.steptime import StepTime, Untimed, step_time
@@ -47,7 +47,7 @@ BESIDE: tuple[ComponentName, ...] = ("workspace", "framework_buffers")
 
 
 def print_report(
-    result: Estimate, plan: Plan, asked: Asked[Job], title: str, *, activations: bool
+    result: Estimate, plan: Plan, asked: RequestedJob[Job], title: str, *, activations: bool
 ) -> None:
     """The whole report. `title` names a model that has no name of its own; without `activations`
     there is no peak and no verdict.
@@ -147,7 +147,7 @@ def _moment(peak: Peak) -> str:
 
 
 def _conclusions(
-    result: Estimate, plan: Plan, asked: Asked[Job], *, activations: bool
+    result: Estimate, plan: Plan, asked: RequestedJob[Job], *, activations: bool
 ) -> Iterator[tuple[str, str | Text]]:
     yield "Binding", _binding(result, activations=activations)
     bare = result.stages[result.binding.pp_rank].uncalibrated_device_bytes

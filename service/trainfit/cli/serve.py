@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 from pydantic import ValidationError
 
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.hub.settings import variable_of
 
@@ -21,7 +21,9 @@ def serve(
     """Answer over HTTP until the process is told to stop."""
     given: dict[str, Any] = {"host": host, "port": port}
     try:
-        settings = Settings(**{name: value for name, value in given.items() if value is not None})
+        settings = ServiceSettings(
+            **{name: value for name, value in given.items() if value is not None}
+        )
     except ValidationError as error:
         raise RefusedCommandError("\n".join(_lines(error, given))) from None
     from trainfit.api.server import serve as serve_http

@@ -14,7 +14,7 @@ from trainfit.measurements.snapshots.recording import SnapshotError
 from trainfit.measurements.snapshots.summary import summarize as summary_of
 from trainfit.specs.snapshot import SnapshotSummary
 from trainfit.workers.errors import TooMuchWorkError
-from trainfit.workers.limits import Limits
+from trainfit.workers.limits import WorkerLimits
 from trainfit.workers.pool import Workers
 
 MAX_FILE_BYTES = 512 * 2**20
@@ -41,7 +41,7 @@ def summarize(file: Annotated[Path, FILE], /, *, rank: Annotated[int | None, RAN
         raise RefusedCommandError(f"trainfit: {file}: {error.strerror}") from None
     if size > MAX_FILE_BYTES:
         raise RefusedCommandError(f"trainfit: {file}: longer than {MAX_FILE_BYTES} bytes")
-    limits = Limits(2**28 + MEMORY_OF_ITS_SIZE * size, CPU_SECONDS)
+    limits = WorkerLimits(2**28 + MEMORY_OF_ITS_SIZE * size, CPU_SECONDS)
     try:
         found = asyncio.run(_in_worker(limits, file, rank))
     except TooMuchWorkError:
@@ -52,7 +52,7 @@ def summarize(file: Annotated[Path, FILE], /, *, rank: Annotated[int | None, RAN
     print_json(found.model_dump_json().encode())
 
 
-async def _in_worker(limits: Limits, file: Path, rank: int | None) -> SnapshotSummary | str:
+async def _in_worker(limits: WorkerLimits, file: Path, rank: int | None) -> SnapshotSummary | str:
     return await Workers({"reading": 1}, limits).run("reading", summarized, file, rank)
 
 

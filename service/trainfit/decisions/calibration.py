@@ -37,7 +37,7 @@ class Range(NamedTuple):
     inferred: bool = False
 
 
-class Layout(NamedTuple):
+class CalibratedLayout(NamedTuple):
     """What of a layout takes room outside PyTorch; and what is trained, which decides by how much
     a replay is off.
     """
@@ -77,7 +77,7 @@ class MeasuredRun(NamedTuple):
     pace where it told one and one was expected.
     """
 
-    layout: Layout
+    layout: CalibratedLayout
     published: Interval
     ranks: Sequence[SeenRank]
     pace: Pace | None = None

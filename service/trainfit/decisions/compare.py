@@ -21,7 +21,7 @@ from trainfit.steptime import Seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class NamedNeeds:
     """What a job needs under a name, with the verdict on its card if one is named, and the time of
     its step if that is known.
     """
@@ -76,7 +76,7 @@ class Comparison:
     warnings: list[str]
 
 
-def compare(candidates: Sequence[Candidate], baseline: Needs | None) -> list[Comparison]:
+def compare(candidates: Sequence[NamedNeeds], baseline: Needs | None) -> list[Comparison]:
     """Each candidate beside the baseline and all the others. Differences are null without one."""
     profiles = [_Profile(each) for each in candidates]
     return [_comparison(each, profiles, baseline) for each in profiles]
@@ -85,7 +85,7 @@ def compare(candidates: Sequence[Candidate], baseline: Needs | None) -> list[Com
 class _Profile:
     """What a candidate is expected to need of the device, stage by stage."""
 
-    def __init__(self, candidate: Candidate) -> None:
+    def __init__(self, candidate: NamedNeeds) -> None:
         self.candidate = candidate
         self.expected = [stage.device_bytes.expected for stage in candidate.needs.stages]
         self.total = sum(self.expected)

@@ -27,7 +27,7 @@ class Product(NamedTuple):
     narrow: bool = True
 
 
-class Attention(NamedTuple):
+class AttentionDemand(NamedTuple):
     """Softmax attention of `queries` on this rank, each in so many `heads` of `widths` d + d_v, to
     the `keys` of its whole sequence that come before it, or to a `window` of them. An unfused one
     multiplies with all, and writes scores of `score_bytes` each.
@@ -49,7 +49,7 @@ class Attention(NamedTuple):
         return window * (1 - window / (2 * keys))
 
 
-class Exchange(NamedTuple):
+class Collective(NamedTuple):
     """A collective of a group of ranks: the bytes of the whole tensor, forward and backward. One
     that adds up in place has them twice: scattered and gathered. Of `copies` of a row that go to
     one node over a network, one does.
@@ -62,4 +62,4 @@ class Exchange(NamedTuple):
     copies: int = 1
 
 
-Demand = Product | Attention | Exchange
+Demand = Product | AttentionDemand | Collective

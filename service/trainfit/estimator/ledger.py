@@ -56,7 +56,7 @@ class Lifetime(Enum):
     GRADIENT = "from its operation's backward until gradients are reduced or the step ends"
 
 
-class Kind(Enum):
+class OperationKind(Enum):
     """What an operation is to whoever picks some of a layer's."""
 
     NORM = "a norm of the residual stream, or of a latent"
@@ -121,7 +121,7 @@ class OperationPeak(NamedTuple):
         return self._replace(borrowed=self.borrowed + others, moments=moments)
 
 
-class Operation(NamedTuple):
+class BlockOperation(NamedTuple):
     """One step of a block's forward with the tensors it makes.
 
     `gemm` is the (out, in) shape of its weight on one rank where a linear runs, with a `bias` or
@@ -137,7 +137,7 @@ class Operation(NamedTuple):
     gemm: tuple[int, int] | None
     modules: tuple[str, ...]
     bias: bool
-    kind: Kind | None
+    kind: OperationKind | None
     adapted: bool
     reads: Tensors
     forward: OperationPeak
@@ -152,5 +152,5 @@ class Operation(NamedTuple):
         return 0 if self.output is None else self.output.bytes
 
 
-Group = tuple[Operation, ...]
+Group = tuple[BlockOperation, ...]
 """Operations of one block: what they hold ends when the last has run."""

@@ -65,7 +65,7 @@ class PassPeak(NamedTuple):
         return self._replace(borrowed=self.borrowed + more, total=self.total + more)
 
 
-class Beside(NamedTuple):
+class OverlappedPeak(NamedTuple):
     """The highest moment of one chunk's forward beside another's backward, from the latter's
     start, and which of the two it is of.
     """
@@ -161,7 +161,7 @@ def stage_peak(
     act: int,
     chunks: Sequence[ChunkActivations],
     first_layers: Sequence[int],
-    beside: Callable[[int | None, int | None], Beside] | None = None,
+    beside: Callable[[int | None, int | None], OverlappedPeak] | None = None,
 ) -> ActivationPeak:
     """The highest moment of a rank over one cycle of its schedule of m micro-batches. `act` is the
     bytes of one [n', h] tensor, `first_layers` are the indices in the model of each chunk's first

@@ -9,8 +9,16 @@ from contextlib import contextmanager
 from fractions import Fraction
 from typing import NamedTuple
 
-from trainfit.estimator.demands import Demand, Exchange
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, OperationPeak, Row, Tensors
+from trainfit.estimator.demands import Collective, Demand
+from trainfit.estimator.ledger import (
+    BlockOperation,
+    Group,
+    Lifetime,
+    OperationKind,
+    OperationPeak,
+    Row,
+    Tensors,
+)
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.tensors import Role, Size, Tensor
 
@@ -37,7 +45,7 @@ class RecordedOperation(NamedTuple):
     whose fate is known when all operations have run.
     """
 
-    make: Callable[[tuple[Row, ...]], Operation]
+    make: Callable[[tuple[Row, ...]], BlockOperation]
     rows: list[Row]
     makes: Tensors
     holds: Tensors
@@ -123,7 +131,7 @@ class Program:
         reads: Tensors = (),
         weight: tuple[int, int] | None = None,
         output: Tensor | None = None,
-        kind: Kind | None = None,
+        kind: OperationKind | None = None,
         bias: bool = False,
         adapted: bool = False,
         demands: tuple[Demand, ...] = (),
@@ -157,31 +165,31 @@ class Program:
         reads = (*reads, *saves, *for_input, *for_weight)
         modules = self._modules
 
-        def make(tensors: tuple[Row, ...]) -> Operation:
-            return Operation(
+        def make(tensors: tuple[Row, ...]) -> BlockOperation:
+            return BlockOperation(
                 *(name, tensors, weight, modules, bias, kind, adapted, reads),
                 *(before, behind, output, makes + holds, demands, modules + again),
             )
 
         self._written.append(RecordedOperation(make, rows, makes, holds, offers))
 
-    def into_columns(self, inputs: int) -> tuple[Exchange, ...]:
+    def into_columns(self, inputs: int) -> tuple[Collective, ...]:
         """What ranks exchange for a matrix whose rows they share out: its input, where they share
         out the sequence, which backward gathers again; the gradient of its input.
         """
         sizes = self.sizes
         whole = sizes.bytes * sizes.n * inputs
         shares = sizes.n_gathered > 0
-        return (Exchange("tp", "gather", whole * shares, 2 * whole),) * (sizes.t > 1)
+        return (Collective("tp", "gather", whole * shares, 2 * whole),) * (sizes.t > 1)
 
-    def out_of_rows(self, features: int) -> tuple[Exchange, ...]:
+    def out_of_rows(self, features: int) -> tuple[Collective, ...]:
         """The exchanges for a matrix whose columns ranks share out: their products are added up,
         and where they share out the sequence its gradient is gathered.
         """
         sizes = self.sizes
         whole = sizes.bytes * sizes.n * features
         shares = sizes.n_gathered > 0
-        return (Exchange("tp", "gather", whole * (2 - shares), whole * shares),) * (sizes.t > 1)
+        return (Collective("tp", "gather", whole * (2 - shares), whole * shares),) * (sizes.t > 1)
 
     @contextmanager
     def module(self, name: str) -> Iterator[None]:
@@ -223,7 +231,7 @@ class Program:
         """Whether an operation before saves it, or will if any does."""
         return tensor in self._saved or tensor in self._offered
 
-    def _settled(self, written: RecordedOperation) -> Operation:
+    def _settled(self, written: RecordedOperation) -> BlockOperation:
         """The operation with those of its outputs that nobody saves."""
         make, rows, makes, holds, offers = written
         saved = self._saved

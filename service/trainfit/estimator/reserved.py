@@ -87,7 +87,7 @@ def reservations(
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
     strayed = _strayed(groups[0], usual)
-    found: dict[int, list[Asked]] = {}
+    found: dict[int, list[ReplayedTrace]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
         most_requests = MOST_REQUESTS if turn else MOST_OF_RANKS
@@ -149,7 +149,7 @@ def _spread(shares: Sequence[int]) -> Sequence[int]:
     return [shares[place] for place in dict.fromkeys(places)]
 
 
-class Asked(NamedTuple):
+class ReplayedTrace(NamedTuple):
     """A trace, and what the usual release reserves at most up to its first step and in all."""
 
     recorded: Trace
@@ -157,23 +157,23 @@ class Asked(NamedTuple):
     after_later: int
 
 
-def _known(recorded: Trace, before: Sequence[Asked]) -> Asked | None:
+def _known(recorded: Trace, before: Sequence[ReplayedTrace]) -> ReplayedTrace | None:
     """What was asked before of another share, where that asked for the same: those that lie within
     one parameter do.
     """
     return next((each for each in before if each.recorded.steps == recorded.steps), None)
 
 
-def _ask(recorded: Trace, settings: Settings) -> Asked:
+def _ask(recorded: Trace, settings: Settings) -> ReplayedTrace:
     allocator = _asked(settings, recorded.loaded, recorded.first)
     after_first = allocator.peak_reserved_bytes
     for part in recorded.steps[2:]:
         replay(allocator, part)
-    return Asked(recorded, after_first, allocator.peak_reserved_bytes)
+    return ReplayedTrace(recorded, after_first, allocator.peak_reserved_bytes)
 
 
 def _reservation(
-    asked: Asked, plan: Plan, releases: Sequence[Settings], *, alone: bool
+    asked: ReplayedTrace, plan: Plan, releases: Sequence[Settings], *, alone: bool
 ) -> Reservation:
     """What the requests reserve: as much as the allocator would cache, and on a card that has no
     room for that, what is left of it when it was given back and steps go on.

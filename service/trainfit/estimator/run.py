@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
 
 
-class Way(NamedTuple):
+class MegatronStep(NamedTuple):
     """How a step runs under Megatron, whatever its sizes. Keys and values go round rings of
     `cp_ring` context-parallel ranks.
     """
@@ -44,8 +44,10 @@ class MegatronRun(NamedTuple):
     framework: Megatron
 
     @property
-    def way(self) -> Way:
-        return Way(self.cp_comm_type, self.cp_ring, self.step, self.routing, self.framework)
+    def way(self) -> MegatronStep:
+        return MegatronStep(
+            self.cp_comm_type, self.cp_ring, self.step, self.routing, self.framework
+        )
 
 
 def run_of(plan: MegatronPlan) -> MegatronRun:

@@ -88,7 +88,7 @@ def telling_microbatches(pipeline: Pipeline, m: int) -> int:
     return min(m, -(-(warm_up(pipeline, m, 0) + turns) // pipeline.vpp))
 
 
-class Run(NamedTuple):
+class TurnRun(NamedTuple):
     """Turns one after the other that run the same chunks, behind the same backward."""
 
     first: int
@@ -106,7 +106,7 @@ class Alternating(NamedTuple):
 
     ahead: list[int]
     start: int
-    runs: list[Run]
+    runs: list[TurnRun]
 
     def turns(self, saved: Sequence[int]) -> list[Turn]:
         """While the chunks that run stay the same, memory changes by the same amount every turn:
@@ -159,7 +159,7 @@ def order_of(pipeline: Pipeline, m: int, rank: int) -> Order:
     for first, stop in pairwise(_runs(start, v, group, total - start)):
         forward, backward = (start + first) // group % v, v - 1 - first // group % v
         sent, received = left_behind(pipeline, rank, first)
-        runs.append(Run(first, stop - 1, forward, backward, sent, received))
+        runs.append(TurnRun(first, stop - 1, forward, backward, sent, received))
     return Alternating(_counts(start, v, group), start, runs)
 
 

@@ -6,7 +6,7 @@ the end, giving it back. The highest point of each walk is kept with the operati
 
 from typing import Literal, NamedTuple
 
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime, OperationKind
 from trainfit.resolve.megatron.plan import OFFLOADED
 
 SAVED, FORWARD, BACKWARD = Lifetime.SAVED, Lifetime.FORWARD, Lifetime.BACKWARD
@@ -21,7 +21,7 @@ class Moment(NamedTuple):
     """Saved or held."""
     borrowed: int
     """Alive within this operation only."""
-    kind: Kind | None = None
+    kind: OperationKind | None = None
 
     @property
     def total(self) -> int:
@@ -59,7 +59,7 @@ class Sums(NamedTuple):
     gradient: int
     dropped: int
     dropped_by: str
-    kind: Kind | None
+    kind: OperationKind | None
     outputs: int
     inputs: int
     """The (out, in) shape of the weight that it multiplies with on one rank; 0 where none."""
@@ -90,7 +90,7 @@ def walk(name: SegmentName, table: Table, gradient: int, before_last: int = 0) -
     return Segment(name, saved, _forward(table), highest, made, received=received)
 
 
-def _sums(operation: Operation, modules: frozenset[str]) -> Sums:
+def _sums(operation: BlockOperation, modules: frozenset[str]) -> Sums:
     saved = held = forward = backward = gradient = dropped = 0
     dropper = _first_of(operation.modules, modules) if modules else ""
     for tensor, lifetime, _ in operation.tensors:

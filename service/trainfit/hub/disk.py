@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from trainfit.hub.entries import PUBLIC, Key, Ref, Stored, stored_ref
+from trainfit.hub.entries import PUBLIC, ConfigKey, Ref, Stored, stored_ref
 from trainfit.hub.observer import Nobody, Observer
 
 FILE = "hub.sqlite3"
@@ -66,7 +66,7 @@ class Disk:
         self._closed = False
         self._told = False
 
-    def find(self, key: Key) -> Stored | None:
+    def find(self, key: ConfigKey) -> Stored | None:
         """The config of a key."""
 
         def read(database: sqlite3.Connection) -> Stored | None:
@@ -86,7 +86,7 @@ class Disk:
 
         return self._do(read, to_write=False)
 
-    def keep(self, keys: Sequence[Key], ref: Ref, body: bytes) -> None:
+    def keep(self, keys: Sequence[ConfigKey], ref: Ref, body: bytes) -> None:
         """Keep a config under keys of one scope."""
 
         def write(database: sqlite3.Connection) -> None:

@@ -25,7 +25,7 @@ def is_commit(revision: str) -> bool:
     return _COMMIT.fullmatch(revision) is not None
 
 
-class Key(NamedTuple):
+class ConfigKey(NamedTuple):
     """What is asked for. `scope` is PUBLIC, or stands for the token that showed it."""
 
     repo: str

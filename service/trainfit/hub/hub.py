@@ -9,7 +9,7 @@ from hashlib import sha256
 from time import time
 
 from trainfit.hub.config_json import held_bytes, read_config
-from trainfit.hub.entries import MAIN, Found, HubConfig, Key, Ref, Stored
+from trainfit.hub.entries import MAIN, ConfigKey, Found, HubConfig, Ref, Stored
 from trainfit.hub.errors import (
     GatedRepoError,
     HubError,
@@ -80,7 +80,7 @@ class Hub:
         """
         if not self._is_allowed(repo):
             raise NotAllowedError
-        key = Key(repo, revision or MAIN)
+        key = ConfigKey(repo, revision or MAIN)
         if (fresh := self._fresh(key)) is not None:
             return fresh
         token = token or self._token
@@ -104,7 +104,7 @@ class Hub:
         """
         if not self._is_allowed(repo):
             return NotAllowedError()
-        key = Key(repo, revision or MAIN)
+        key = ConfigKey(repo, revision or MAIN)
         if (fresh := self._fresh(key)) is not None:
             return fresh
         if self._token is not None:
@@ -118,7 +118,9 @@ class Hub:
 
     async def recall(self, repo: str, revision: str | None = None) -> Found | None:
         """What is known of a public model, without asking the Hub."""
-        return await self._known(Key(repo, revision or MAIN)) if self._is_allowed(repo) else None
+        return (
+            await self._known(ConfigKey(repo, revision or MAIN)) if self._is_allowed(repo) else None
+        )
 
     async def pull(self, repo: str, revision: str | None = None) -> Found:
         """Ask the Hub, whatever is known, and keep what it says. Raises HubError."""
@@ -126,7 +128,7 @@ class Hub:
             raise NotAllowedError
         if self._offline:
             raise OfflineError
-        key = Key(repo, revision or MAIN)
+        key = ConfigKey(repo, revision or MAIN)
         try:
             return await self._fetch(key, None)
         except (GatedRepoError, MissingRepoError):
@@ -144,7 +146,7 @@ class Hub:
     def _is_allowed(self, repo: str) -> bool:
         return not self._organisations or repo.partition("/")[0].casefold() in self._organisations
 
-    async def _own(self, key: Key, token: str) -> Key:
+    async def _own(self, key: ConfigKey, token: str) -> ConfigKey:
         """The key in the scope of a token. Only who has the token can make it."""
         if self._secret is None:
             kept = await self._stores.secret(make=not self._offline)
@@ -152,7 +154,7 @@ class Hub:
                 self._secret = kept or os.urandom(SCOPE_LENGTH)
         return _scoped(key, token, self._secret)
 
-    def _fresh(self, key: Key) -> Found | None:
+    def _fresh(self, key: ConfigKey) -> Found | None:
         """What memory has, if nobody need be asked: the way of nearly every request."""
         entry = self._memory.find(key)
         if entry is None or time() >= entry.stale_at:
@@ -160,7 +162,7 @@ class Hub:
         self._observer.model_found("memory")
         return Found(entry.ref, entry.config, stale=False)
 
-    async def _find(self, key: Key, token: str | None, patience: float | None) -> Found:
+    async def _find(self, key: ConfigKey, token: str | None, patience: float | None) -> Found:
         """What a key names in its scope: known, or fetched."""
         if (refusal := self._refusal(key)) is not None:
             raise refusal.with_traceback(None)
@@ -177,12 +179,12 @@ class Hub:
             raise lapsed[0].with_traceback(None)
         return await self._awaited(task, patience)
 
-    def _refusal(self, key: Key) -> HubError | None:
+    def _refusal(self, key: ConfigKey) -> HubError | None:
         """What the Hub refused a while ago, and is not asked for again yet."""
         refusal = self._refusals.find(key)
         return refusal[0] if refusal is not None and time() < refusal[1] else None
 
-    async def _confirmed(self, key: Key, token: str | None, found: Found) -> Found:
+    async def _confirmed(self, key: ConfigKey, token: str | None, found: Found) -> Found:
         """What is known, to be confirmed behind the caller's back; before the eyes of a person,
         whose process ends with the answer.
         """
@@ -192,14 +194,14 @@ class Hub:
                 return await self._awaited(task, self._patience)
         return found
 
-    def _ask_again(self, key: Key, token: str | None) -> "asyncio.Task[Found] | None":
+    def _ask_again(self, key: ConfigKey, token: str | None) -> "asyncio.Task[Found] | None":
         """Ask for what memory has, once it is due."""
         entry = self._memory.find(key)
         if self._offline or entry is None or time() < entry.due_at:
             return None
         return self._start(key, token)
 
-    async def _known(self, key: Key) -> Found | None:
+    async def _known(self, key: ConfigKey) -> Found | None:
         """What memory or a store has."""
         if (entry := self._memory.find(key)) is not None:
             return self._remembered(entry)
@@ -207,7 +209,7 @@ class Hub:
             return None
         return await self._reads.join(key, lambda: self._read(key))
 
-    def _is_absent(self, key: Key) -> bool:
+    def _is_absent(self, key: ConfigKey) -> bool:
         """Whether the stores had nothing a moment ago."""
         absent = self._absent.find(key)
         return absent is not None and time() < absent[1]
@@ -216,14 +218,14 @@ class Hub:
         self._observer.model_found("memory")
         return Found(entry.ref, entry.config, stale=time() >= entry.stale_at)
 
-    async def _read(self, key: Key) -> Found | None:
+    async def _read(self, key: ConfigKey) -> Found | None:
         """What the stores have, into memory."""
         found = self._take(key, await self._stores.find(key))
         if found is None:
             self._absent.put(key, None, time() + REST_SECONDS)
         return found
 
-    def _take(self, key: Key, stored: Stored | None) -> Found | None:
+    def _take(self, key: ConfigKey, stored: Stored | None) -> Found | None:
         if stored is None:
             return None
         try:
@@ -234,7 +236,7 @@ class Hub:
         self._observer.model_found(stored.layer)
         return self._remember([key], stored.ref, config)
 
-    def _start(self, key: Key, token: str | None) -> "asyncio.Task[Found]":
+    def _start(self, key: ConfigKey, token: str | None) -> "asyncio.Task[Found]":
         return self._fetches.start(key, lambda: self._fetch_in_turn(key, token))
 
     async def _awaited(self, task: "asyncio.Task[Found]", patience: float | None) -> Found:
@@ -249,13 +251,13 @@ class Hub:
         except TimeoutError:
             raise SlowHubError from None
 
-    async def _fetch_in_turn(self, key: Key, token: str | None) -> Found:
+    async def _fetch_in_turn(self, key: ConfigKey, token: str | None) -> Found:
         """Fetch a key, or take what another replica has fetched meanwhile."""
         async with self._stores.turn(key) as stored:
             found = self._take(key, stored)
             return found if found is not None else await self._fetch(key, token)
 
-    async def _fetch(self, key: Key, token: str | None) -> Found:
+    async def _fetch(self, key: ConfigKey, token: str | None) -> Found:
         """Ask the Hub, and keep what it says."""
         try:
             fetched = await self._upstream.fetch(key, token)
@@ -275,12 +277,12 @@ class Hub:
             if entry is not None and same
             else HubConfig(fetched.values, held_bytes(fetched.body))
         )
-        keys = [key, Key(ref.name, ref.commit, key.scope)]
+        keys = [key, ConfigKey(ref.name, ref.commit, key.scope)]
         found = self._remember(keys, ref, config)
         await self._stores.keep(keys, ref, fetched.body)
         return found
 
-    def _rest(self, key: Key, error: NoAnswerError) -> None:
+    def _rest(self, key: ConfigKey, error: NoAnswerError) -> None:
         """Ask no more for this key for a while: answer with what is known, else with the error."""
         until = time() + REST_SECONDS
         entry = self._memory.find(key)
@@ -290,7 +292,7 @@ class Hub:
             self._refusals.drop(key)
             entry.due_at = until
 
-    def _remember(self, keys: Sequence[Key], ref: Ref, config: HubConfig) -> Found:
+    def _remember(self, keys: Sequence[ConfigKey], ref: Ref, config: HubConfig) -> Found:
         for key in keys:
             stale_at = self._stores.stale_at(key, ref)
             self._memory.put(key, Remembered(ref, config, stale_at, due_at=stale_at))
@@ -299,7 +301,7 @@ class Hub:
         return Found(ref, config, stale=time() >= self._stores.stale_at(keys[0], ref))
 
 
-def _scoped(key: Key, token: str, secret: bytes) -> Key:
+def _scoped(key: ConfigKey, token: str, secret: bytes) -> ConfigKey:
     """The key in the scope of a token, which only one who has the token can make."""
     scope = hmac.digest(secret, token.encode(), sha256).hex()[:SCOPE_LENGTH]
-    return Key(key.repo, key.revision, scope)
+    return ConfigKey(key.repo, key.revision, scope)

@@ -5,7 +5,7 @@ commit, and snapshots/COMMIT/config.json is a link to the file.
 from pathlib import Path
 
 from trainfit.hub.config_json import MAX_BYTES
-from trainfit.hub.entries import PUBLIC, Key, Ref, Stored, is_commit
+from trainfit.hub.entries import PUBLIC, ConfigKey, Ref, Stored, is_commit
 
 
 class HuggingFaceCache:
@@ -14,7 +14,7 @@ class HuggingFaceCache:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def find(self, key: Key) -> Stored | None:
+    def find(self, key: ConfigKey) -> Stored | None:
         """The config of a key. It was confirmed when its ref was written, or later."""
         if key.scope != PUBLIC:
             return None

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trainfit.hub.entries import HubConfig, Key, Ref
+from trainfit.hub.entries import ConfigKey, HubConfig, Ref
 
 MAX_ENTRIES = 4096
 MAX_BYTES = 32 * 2**20
@@ -30,20 +30,20 @@ class Memory:
     """The models that were asked for last."""
 
     def __init__(self) -> None:
-        self._entries: OrderedDict[Key, Remembered] = OrderedDict()
+        self._entries: OrderedDict[ConfigKey, Remembered] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, key: Key) -> Remembered | None:
+    def find(self, key: ConfigKey) -> Remembered | None:
         """The entry, which becomes the youngest."""
         entry = self._entries.get(key)
         if entry is not None:
             self._entries.move_to_end(key)
         return entry
 
-    def put(self, key: Key, entry: Remembered) -> None:
+    def put(self, key: ConfigKey, entry: Remembered) -> None:
         """Remember an entry, and forget the eldest beyond the bounds."""
         old = self._entries.pop(key, None)
         self._entries[key] = entry

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-from trainfit.hub.entries import Key, Ref, Stored, stored_ref
+from trainfit.hub.entries import ConfigKey, Ref, Stored, stored_ref
 from trainfit.hub.observer import Observer
 from trainfit.hub.replicas import PREFIX, SharedServer
 
@@ -16,7 +16,7 @@ KEPT_SECONDS = 90 * 24 * 3600
 POLL_SECONDS = 0.05
 
 
-class Shared:
+class SharedConfigs:
     """The configs of one endpoint on a server. `turn_seconds`: how long a replica that fetches may
     keep the others waiting.
     """
@@ -28,7 +28,7 @@ class Shared:
         self._server = SharedServer(url)
         self._redis = self._server.redis
 
-    async def find(self, key: Key) -> Stored | None:
+    async def find(self, key: ConfigKey) -> Stored | None:
         """The config of a key."""
 
         async def read() -> Stored | None:
@@ -42,7 +42,7 @@ class Shared:
 
         return await self._server.answer(read)
 
-    async def keep(self, keys: Sequence[Key], ref: Ref, body: bytes) -> None:
+    async def keep(self, keys: Sequence[ConfigKey], ref: Ref, body: bytes) -> None:
         """Keep a public config under its keys."""
         value = json.dumps([ref.name, ref.commit, ref.checked_at])
 
@@ -56,7 +56,7 @@ class Shared:
         await self._server.answer(write)
 
     @asynccontextmanager
-    async def turn(self, key: Key) -> AsyncIterator[None]:
+    async def turn(self, key: ConfigKey) -> AsyncIterator[None]:
         """Wait while another replica fetches this key, and let others wait meanwhile."""
         name = f"{PREFIX}:turn:{self._endpoint}:{key.repo}:{key.revision}"
         milliseconds = int(self._turn_seconds * 1000)
@@ -76,7 +76,7 @@ class Shared:
     async def aclose(self) -> None:
         await self._server.aclose()
 
-    def _ref_name(self, key: Key) -> str:
+    def _ref_name(self, key: ConfigKey) -> str:
         return f"{PREFIX}:ref:{self._endpoint}:{key.repo}:{key.revision}"
 
     def _config_name(self, ref: Ref) -> str:

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from trainfit.hub.circuit import Circuit
-from trainfit.hub.entries import Key
+from trainfit.hub.entries import ConfigKey
 from trainfit.hub.errors import (
     AdapterError,
     GatedRepoError,
@@ -68,7 +68,7 @@ class Upstream:
         """Whether the Hub has failed lately."""
         return self._circuit.is_open
 
-    async def fetch(self, key: Key, token: str | None) -> "Fetched":
+    async def fetch(self, key: ConfigKey, token: str | None) -> "Fetched":
         """The config.json of a key. Raises RepoError and NoAnswerError."""
         self._circuit.admit()
         client = self._connect()
@@ -101,7 +101,7 @@ class Upstream:
         return self._client
 
     async def _retried(
-        self, client: "HubClient", key: Key, token: str | None, deadline: float
+        self, client: "HubClient", key: ConfigKey, token: str | None, deadline: float
     ) -> "Fetched":
         for attempt in range(RETRIES + 1):
             self._check_limit(key)
@@ -118,7 +118,7 @@ class Upstream:
         raise AssertionError("the last attempt returns or raises")
 
     async def _asked(
-        self, client: "HubClient", key: Key, token: str | None, deadline: float
+        self, client: "HubClient", key: ConfigKey, token: str | None, deadline: float
     ) -> "Fetched":
         try:
             async with asyncio.timeout(deadline - monotonic()), self._at_once:
@@ -140,13 +140,13 @@ class Upstream:
         finally:
             self._observer.hub_asked(outcome, monotonic() - begin)
 
-    def _check_limit(self, key: Key) -> None:
+    def _check_limit(self, key: ConfigKey) -> None:
         if (limited := self._limited.find(key.scope)) is not None:
             rest = limited[1] - monotonic()
             if rest > 0:
                 raise RateLimitedError(rest)
 
-    def _limit(self, key: Key, error: NoAnswerError) -> None:
+    def _limit(self, key: ConfigKey, error: NoAnswerError) -> None:
         """Ask nothing more with the same token for as long as the Hub wants that."""
         wait = error.retry_after
         if wait is None and isinstance(error, RateLimitedError):

@@ -49,7 +49,7 @@ class _Camel(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel)
 
 
-class Variable(_Camel):
+class EnvVar(_Camel):
     """A variable of the environment; `value_from` names what in the cluster has its value."""
 
     name: str
@@ -73,7 +73,7 @@ class Container(BaseModel):
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    env: tuple[Variable, ...] = ()
+    env: tuple[EnvVar, ...] = ()
     resources: _Resources = _Resources()
 
 
@@ -150,7 +150,7 @@ class _JobTemplate(BaseModel):
     spec: _JobSpec
 
 
-class Job(Kind):
+class BatchJob(Kind):
     """Job of batch."""
 
     spec: _JobSpec
@@ -221,7 +221,7 @@ class _Trainer(_Camel):
     num_proc_per_node: int | str = "auto"
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
-    env: tuple[Variable, ...] = ()
+    env: tuple[EnvVar, ...] = ()
     resources_per_node: _Resources = _Resources()
 
 
@@ -346,7 +346,7 @@ class RayJob(Kind):
 
 
 KINDS: Mapping[tuple[str, str], type[Kind]] = {
-    ("batch", "Job"): Job,
+    ("batch", "Job"): BatchJob,
     ("batch.volcano.sh", "Job"): VolcanoJob,
     ("ray.io", "RayCluster"): RayCluster,
     ("ray.io", "RayJob"): RayJob,

@@ -16,7 +16,7 @@ from trainfit.launch.errors import LaunchError
 from trainfit.launch.fields import as_field
 from trainfit.launch.keys import words
 from trainfit.launch.overriding import merged
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.scripts import is_script
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.command_line import flags_of
@@ -91,7 +91,7 @@ def _of_files(launch: Launch) -> Iterator[Setting]:
             yield from settings_of(document, file.path).values()
 
 
-def _of_program(program: Program) -> Iterator[Setting]:
+def _of_program(program: TrainingProgram) -> Iterator[Setting]:
     """Options with one value, and key=value; with them what a launcher is told."""
     flags, others = flags_of(program.arguments)
     for flag in flags:

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from trainfit.launch.draft import Draft
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.specs.launch import LaunchFormat
 
 
@@ -20,11 +20,11 @@ class Format(NamedTuple):
     module: str
     recognition: str = "recognises"
 
-    def recognises(self, program: Program) -> bool:
+    def recognises(self, program: TrainingProgram) -> bool:
         """Whether a program is launched in this format."""
         return bool(getattr(self._module, self.recognition)(program))
 
-    def read(self, program: Program, draft: Draft, version: str | None) -> None:
+    def read(self, program: TrainingProgram, draft: Draft, version: str | None) -> None:
         """Read a program into a draft, as the framework of this version, or the latest, takes it.
         Raises LaunchError.
         """

@@ -26,7 +26,7 @@ UNKNOWN = "no list of this format has this key"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class KeyRow:
     """The effect of a key, None where it has none; `unless` are values at which it has none."""
 
     effect: Effect | None
@@ -37,7 +37,7 @@ class Row:
 class Keys:
     """A table of keys by their names."""
 
-    rows: Mapping[str, Row]
+    rows: Mapping[str, KeyRow]
 
     def effect_of(self, name: str, value: Any) -> Effect | None:
         """What a key that is not read does at this value; None where it changes nothing."""
@@ -55,7 +55,7 @@ class Keys:
 def table_of(package: str, table: str = "keys") -> Keys:
     """A table of the `keys.json` in a package. Raises ValueError for a key that is there twice."""
     tables = json.loads((files(package) / "keys.json").read_text("utf-8"))
-    rows: dict[str, Row] = {}
+    rows: dict[str, KeyRow] = {}
     for name, row in _read(tables[table]):
         if name in rows:
             raise ValueError(f"{package}: {table} has {name} twice")
@@ -68,9 +68,9 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-def _read(table: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Row]]:
+def _read(table: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, KeyRow]]:
     for entry in table:
-        row = Row(_effect(entry), entry.get("unless", ()))
+        row = KeyRow(_effect(entry), entry.get("unless", ()))
         for line in entry["keys"]:
             for name in line.split():
                 yield name, row

@@ -10,7 +10,7 @@ from typing import Any
 from trainfit.catalog.configs import bundled_by_name, bundled_config
 from trainfit.documents.document import FileError, parse_documents
 from trainfit.launch.draft import Draft
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.specs.model import HF_ID
 
@@ -23,7 +23,7 @@ def is_model_config(path: str, keys: Mapping[str, object]) -> bool:
 
 
 def put_model(
-    draft: Draft, program: Program, setting: Setting, revision: Setting | None = None
+    draft: Draft, program: TrainingProgram, setting: Setting, revision: Setting | None = None
 ) -> None:
     """Set the model that a setting names. A path is the config.json that was sent from there, else
     the bundled model of its last name; so is a repository that is called like a directory.
@@ -106,7 +106,9 @@ def _named_by(path: str) -> str | None:
     return bundled_by_name(path.rstrip("/").rpartition("/")[2].replace("___", "."))
 
 
-def config_at(program: Program, name: str, setting: Setting, draft: Draft) -> dict[str, Any] | None:
+def config_at(
+    program: TrainingProgram, name: str, setting: Setting, draft: Draft
+) -> dict[str, Any] | None:
     """The config.json that was sent from this directory; the only one, of a path on its own."""
     directory = name.rstrip("/")
     paths = [path for path in program.files if path.rpartition("/")[2] == CONFIG]

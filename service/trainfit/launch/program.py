@@ -35,7 +35,7 @@ class Allocation:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class TrainingProgram:
     """A training program and what it is given.
 
     `name` is its script or module: pretrain_gpt.py, torchtitan.train; None where only its files
@@ -76,7 +76,7 @@ class Program:
         named = [file for each, file in self.files.items() if each.rpartition("/")[2] == name]
         return named[0] if len(named) == 1 else None
 
-    def after(self, command: Command, environment: Mapping[str, Setting]) -> Program:
+    def after(self, command: Command, environment: Mapping[str, Setting]) -> TrainingProgram:
         """What this program is for a command that a script starts in an environment."""
         files, not_known = dict(self.files), dict(self.not_known)
         for path, content in command.files.items():

@@ -18,7 +18,7 @@ from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.missing import ARGUMENTS, not_read
 from trainfit.launch.open_facts import RUN, OpenFact, Values, cases_of, open_facts, run_fact
 from trainfit.launch.overriding import overridden
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.builtins import ENDS
@@ -42,7 +42,7 @@ BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 class SeveralRunsError(LaunchError):
     """A launch starts more than one program that trains; each with its format."""
 
-    def __init__(self, message: str, runs: Sequence[tuple[Format, Program]]) -> None:
+    def __init__(self, message: str, runs: Sequence[tuple[Format, TrainingProgram]]) -> None:
         super().__init__(Complaint(message))
         self.runs = runs
 
@@ -93,7 +93,7 @@ def _told(reading: LaunchReading) -> LaunchReading:
     return replace(reading, launch=replace(reading.launch, account=account))
 
 
-def _read(launch: Launch, found: Format, program: Program) -> LaunchReading:
+def _read(launch: Launch, found: Format, program: TrainingProgram) -> LaunchReading:
     """The job of a launch that starts this program. Raises LaunchError."""
     first, *others = every_way(lambda fork: _one_way(launch, found, program, fork))
     draft, account, job = first
@@ -166,7 +166,7 @@ class Read(NamedTuple):
     job: dict[str, Any]
 
 
-def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Read:
+def _one_way(launch: Launch, found: Format, program: TrainingProgram, fork: Fork) -> Read:
     draft = Draft(launch.accept_unsupported, launch.overrides, fork)
     if draft.overridden("/parallelism/num_gpus") is not None:
         program = _without_unknown_gpus(program)
@@ -187,7 +187,7 @@ def _one_way(launch: Launch, found: Format, program: Program, fork: Fork) -> Rea
 
 
 def _either_way(
-    launch: Launch, found: Format, program: Program, draft: Draft, setting: Setting
+    launch: Launch, found: Format, program: TrainingProgram, draft: Draft, setting: Setting
 ) -> Effect | str:
     """What it does that a command may name this file, which nothing else does: the job is then
     another, as far as that can be read. What is bounded of that one alone is left out, in its
@@ -245,14 +245,14 @@ def _gpu(given: JobGpu | None, found: Any, merged: Any) -> Any:
 
 
 def recognised(
-    programs: Sequence[Program], formats: Sequence[Format] = FORMATS
-) -> list[tuple[Format, Program]]:
+    programs: Sequence[TrainingProgram], formats: Sequence[Format] = FORMATS
+) -> list[tuple[Format, TrainingProgram]]:
     """The programs that train and their formats; the first format that knows a program counts."""
     first = ((next((f for f in formats if f.recognises(each)), None), each) for each in programs)
     return [(known, program) for known, program in first if known is not None]
 
 
-def _put_gpu(program: Program, draft: Draft) -> None:
+def _put_gpu(program: TrainingProgram, draft: Draft) -> None:
     """The GPU that a scheduler is asked for, where it is one that is known by that name."""
     gpu = program.allocation.gpu
     if gpu is None:
@@ -265,7 +265,7 @@ def _put_gpu(program: Program, draft: Draft) -> None:
         draft.put("/gpu", gpu.value, gpu)
 
 
-def _without_unknown_gpus(program: Program) -> Program:
+def _without_unknown_gpus(program: TrainingProgram) -> TrainingProgram:
     """A program whose number of GPUs is said otherwise need not tell it."""
     counts = [each for each in program.num_gpus if each.unknown is not None]
     told = {
@@ -285,7 +285,7 @@ def _without_unknown_gpus(program: Program) -> Program:
     )
 
 
-def _found(launch: Launch) -> tuple[Format, Program]:
+def _found(launch: Launch) -> tuple[Format, TrainingProgram]:
     """The program that trains, and its format. Where a script ends itself before it starts any, as
     something that it checks is not there, what it would start otherwise; the account says where it
     ends. Raises LaunchError.
@@ -307,7 +307,7 @@ def _found(launch: Launch) -> tuple[Format, Program]:
     return found, replace(program, irrelevant=(*program.irrelevant, *ends))
 
 
-def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, Program]:
+def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, TrainingProgram]:
     formats = [each for each in FORMATS if wanted in (None, each.name)]
     found = recognised(unwrapped.programs, formats)
     if len(found) > 1:
@@ -328,7 +328,7 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
     raise LaunchError(nothing, *unwrapped.notes)
 
 
-def _refuse_several_configs(program: Program, formats: Sequence[Format]) -> None:
+def _refuse_several_configs(program: TrainingProgram, formats: Sequence[Format]) -> None:
     """Files alone tell of one run. Raises LaunchError where several of them could be it, or the
     same part of it, and none names another.
     """
@@ -352,7 +352,7 @@ def _refuse_several_configs(program: Program, formats: Sequence[Format]) -> None
             raise LaunchError(Complaint(message, paths[-1], 1))
 
 
-def _is_named(path: str, program: Program) -> bool:
+def _is_named(path: str, program: TrainingProgram) -> bool:
     """Whether another file has the last name of this one in it."""
     name = re.compile(rf"(?<![\w.-]){re.escape(path.rpartition('/')[2])}(?![\w.-])")
     others = (file for each, file in program.files.items() if each != path)

@@ -50,7 +50,7 @@ class JobFromLaunch(ReadLaunch):
         )
 
 
-class Place(NamedTuple):
+class LaunchPlace(NamedTuple):
     """A place in a launch: the pointer into it, the line there, and words that say the same."""
 
     pointer: str
@@ -58,12 +58,12 @@ class Place(NamedTuple):
     words: str
 
 
-class Unread(NamedTuple):
+class UnreadSetting(NamedTuple):
     """What is not modelled and was not accepted: where it stands, why, and in which direction it
     moves the peak, nobody knows how far.
     """
 
-    place: Place
+    place: LaunchPlace
     why: str
     direction: Direction
 
@@ -87,25 +87,25 @@ class LaunchReading:
     open: tuple[OpenFact, ...] = ()
     left_open: Launch | None = None
 
-    def place_of(self, pointer: str) -> Place:
+    def place_of(self, pointer: str) -> LaunchPlace:
         """Where the launch says what this field of the job is, or where it could be given."""
         if pointer.startswith("/gpu") and self.source.gpu is not None:
             given = "/gpu" if isinstance(self.source.gpu, str) else pointer
-            return Place(given, None, given)
+            return LaunchPlace(given, None, given)
         if replaces(named_as_fields(self.source.overrides), pointer):
-            return Place(f"/overrides{pointer}", None, f"{pointer} of the overrides")
+            return LaunchPlace(f"/overrides{pointer}", None, f"{pointer} of the overrides")
         nearest = pointer
         while nearest:
             if setting := self.origins.get(nearest):
-                return Place(place_in(self.source, setting.file), setting.line, setting.where)
+                return LaunchPlace(place_in(self.source, setting.file), setting.line, setting.where)
             nearest = nearest.rpartition("/")[0]
-        return Place(f"/overrides{pointer}", None, f"{pointer or '/'} of the job")
+        return LaunchPlace(f"/overrides{pointer}", None, f"{pointer or '/'} of the job")
 
-    def unread(self) -> list[Unread]:
+    def unread(self) -> list[UnreadSetting]:
         """What is not modelled and was not accepted, and why."""
         return [
-            Unread(
-                Place(place_in(self.source, each.file), each.line, each.where),
+            UnreadSetting(
+                LaunchPlace(place_in(self.source, each.file), each.line, each.where),
                 each.why,
                 each.direction,
             )

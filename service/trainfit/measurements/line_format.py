@@ -104,7 +104,7 @@ class LineFormat(NamedTuple):
     moment_is: Literal["in front", "a line before"] | None = None
 
 
-class Compiled(NamedTuple):
+class CompiledFormat(NamedTuple):
     """A format with its patterns."""
 
     format: LineFormat
@@ -112,9 +112,9 @@ class Compiled(NamedTuple):
     figures: tuple[tuple[Figure, re.Pattern[str]], ...]
 
 
-def compiled(format: LineFormat) -> Compiled:
+def compiled(format: LineFormat) -> CompiledFormat:
     figures = tuple([(each, re.compile(each.pattern)) for each in format.figures])
-    return Compiled(format, re.compile(format.marker), figures)
+    return CompiledFormat(format, re.compile(format.marker), figures)
 
 
 def number_of(text: str) -> float:

@@ -16,7 +16,7 @@ from trainfit.measurements.line_format import (
     LONGEST_LINE,
     MOST_BYTES,
     Bytes,
-    Compiled,
+    CompiledFormat,
     SpeedPattern,
     Times,
     compiled,
@@ -33,7 +33,7 @@ from trainfit.measurements.measurement import (
 from trainfit.measurements.wrapping import LABEL, unwrapped
 from trainfit.specs.artifacts import Artifact, LogFormat, Place
 
-Formats = tuple[Compiled, ...]
+Formats = tuple[CompiledFormat, ...]
 COMPILED: Formats = tuple(
     compiled(each)
     for each in (*megatron.FORMATS, *trainers.FORMATS, *pytorch.FORMATS, *device.FORMATS)
@@ -69,7 +69,7 @@ NO_MEASUREMENTS = (
 class Record(NamedTuple):
     """The part of a line that one format reads."""
 
-    found: Compiled
+    found: CompiledFormat
     marker: re.Match[str]
     text: str
     in_front: str
@@ -139,7 +139,7 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
     """The records of a line: of two formats that begin at one place, the first that is listed."""
     label = LABEL.match(line)
     labelled = None if label is None else int(label[1] or label[2])
-    markers: dict[int, tuple[Compiled, re.Match[str]]] = {}
+    markers: dict[int, tuple[CompiledFormat, re.Match[str]]] = {}
     for each in formats:
         if each.format.word not in line:
             continue

@@ -8,7 +8,7 @@ from statistics import median
 
 from trainfit import __version__
 from trainfit.decisions.calibration import (
-    Layout,
+    CalibratedLayout,
     MeasuredRun,
     Pace,
     SeenRank,
@@ -25,7 +25,7 @@ from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.kinds import INVALID_LAYOUT
-from trainfit.questions.launches import Asked
+from trainfit.questions.launches import RequestedJob
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import Problem, problem, within
 from trainfit.questions.reconcile import said
@@ -59,7 +59,7 @@ class FittedCalibration(Sent):
 
 def calibrated(
     request: CalibrationRequest,
-    runs: Sequence[Asked[ReconcileRequest]],
+    runs: Sequence[RequestedJob[ReconcileRequest]],
     find: Find = from_package,
 ) -> FittedCalibration | Problem:
     """What the runs of one cluster tell, or why that makes no calibration."""
@@ -105,7 +105,7 @@ def _told(
         nccl=beside.nccl,
         torch=beside.torch,
     )
-    layout = Layout(communicators, exchange.high > 0, framework_of(plan).trains(plan))
+    layout = CalibratedLayout(communicators, exchange.high > 0, framework_of(plan).trains(plan))
     figures, _, _ = said(request.run)
     ranks = seen(figures, pricing.estimate(job))
     return MeasuredRun(layout, published(plan), ranks, _pace(request.run, job, plan)), cluster

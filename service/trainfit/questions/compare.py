@@ -7,7 +7,7 @@ from functools import partial
 from pydantic import ValidationError
 
 from trainfit import __version__
-from trainfit.decisions.compare import Candidate, Comparison, compare
+from trainfit.decisions.compare import Comparison, NamedNeeds, compare
 from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
@@ -21,7 +21,7 @@ from trainfit.questions.digest import catalogue_version
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.jobs import not_a_job
 from trainfit.questions.kinds import INVALID_PATCH
-from trainfit.questions.launches import LAUNCH, Asked, job_from
+from trainfit.questions.launches import LAUNCH, RequestedJob, job_from
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.questions.releases import needed
@@ -84,12 +84,12 @@ def read_comparison(request: CompareRequest) -> Opened:
     if request.jobs is not None:
         return dict(named_jobs(request.jobs))
     assert request.changes is not None
-    base: Asked[Job] | Problem
+    base: RequestedJob[Job] | Problem
     if request.launch is not None:
         base = job_from(request.launch, LAUNCH)
     else:
         assert request.job is not None
-        base = Asked(request.job)
+        base = RequestedJob(request.job)
     changed = {each.id: _changed(base, each) for each in request.changes}
     return {UNCHANGED: base, **changed}
 
@@ -110,7 +110,7 @@ def compare_jobs(
     names = list(opened)
     baseline = request.baseline or names[0]
     priced = [
-        Candidate(
+        NamedNeeds(
             name,
             needs,
             _verdict(opened[name], needs, request.policy),
@@ -129,7 +129,7 @@ def compare_jobs(
             name,
             beside.get(name),
             result if isinstance(result, Problem) else None,
-            asked.launch if isinstance(asked, Asked) else None,
+            asked.launch if isinstance(asked, RequestedJob) else None,
         )
 
     shown = names if request.jobs is not None else names[1:]
@@ -141,7 +141,7 @@ def compare_jobs(
     )
 
 
-def _work(asked: Asked[Job] | Problem, pricing: Pricing) -> int:
+def _work(asked: RequestedJob[Job] | Problem, pricing: Pricing) -> int:
     """Work for a job, none for one that is refused."""
     if isinstance(asked, Problem):
         return 0
@@ -152,7 +152,7 @@ def _work(asked: Asked[Job] | Problem, pricing: Pricing) -> int:
 
 
 def _needs(
-    asked: Asked[Job] | Problem,
+    asked: RequestedJob[Job] | Problem,
     price: Callable[[Job], Needs],
     job: Job,
     _: LaunchReading | None,
@@ -163,14 +163,14 @@ def _needs(
     return bounded_needs(job, asked.bounded, lambda each: needed(each, variants, price))
 
 
-def _verdict(asked: Asked[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:
+def _verdict(asked: RequestedJob[Job] | Problem, needs: Needs, policy: Headroom) -> Verdict | None:
     """The verdict on the card that the job names."""
     if isinstance(asked, Problem) or asked.job.gpu is None:
         return None
     return standing(room_on(asked.job.gpu, policy).verdict(needs), asked.unread)
 
 
-def _step_seconds(asked: Asked[Job] | Problem, pricing: Pricing) -> Seconds | None:
+def _step_seconds(asked: RequestedJob[Job] | Problem, pricing: Pricing) -> Seconds | None:
     """How long a step of the job takes, as it was sent."""
     if isinstance(asked, Problem):
         return None
@@ -178,13 +178,15 @@ def _step_seconds(asked: Asked[Job] | Problem, pricing: Pricing) -> Seconds | No
     return timed.seconds if isinstance(timed, StepTime) else None
 
 
-def _changed(base: Asked[Job] | Problem, change: NamedChange) -> Asked[Job] | Problem:
+def _changed(base: RequestedJob[Job] | Problem, change: NamedChange) -> RequestedJob[Job] | Problem:
     if isinstance(base, Problem):
         return base
     operations = [Change(each.op, each.path, each.value) for each in change.patch]
     try:
         changed = apply(base.job, operations)
-        return Asked(changed, unread=base.unread, variants=base.variants, bounded=base.bounded)
+        return RequestedJob(
+            changed, unread=base.unread, variants=base.variants, bounded=base.bounded
+        )
     except PatchError as error:
         pointer = f"/patch/{operations.index(error.change)}/path"
         return problem(

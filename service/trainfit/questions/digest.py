@@ -10,7 +10,7 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 from trainfit import __version__
-from trainfit.resolve.plan import Plan, Source
+from trainfit.resolve.plan import ModelSource, Plan
 from trainfit.specs.job import Job
 
 VERSION_DIGITS = 16
@@ -46,7 +46,7 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
 
 
 def request_digest(
-    operation: str, job: Mapping[str, Any], options: Mapping[str, Any], source: Source
+    operation: str, job: Mapping[str, Any], options: Mapping[str, Any], source: ModelSource
 ) -> str:
     """SHA-256, in hexadecimal, of all that decides an answer: what is asked of which normalised
     job, what its model was resolved to, and the versions that answer.

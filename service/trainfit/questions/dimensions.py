@@ -10,7 +10,7 @@ from trainfit.architectures.read import ReadConfig, read_config
 from trainfit.catalog.configs import bundled_config, close_bundled_ids
 from trainfit.errors import TrainfitError
 from trainfit.hub.entries import MAIN, Found, HubConfig
-from trainfit.resolve.plan import Default, Source
+from trainfit.resolve.plan import Default, ModelSource
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.model import Model
 
@@ -33,7 +33,7 @@ class ResolvedModel:
     """
 
     spec: ModelSpec
-    source: Source
+    source: ModelSource
     found: Found | None = None
     defaults: tuple[Default, ...] = ()
     remarks: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ def from_package(model: Model) -> ResolvedModel:
     Raises UnknownModelError and ConfigError.
     """
     if model.spec is not None:
-        source = Source(model.spec.name, None, "spec")
+        source = ModelSource(model.spec.name, None, "spec")
         return ResolvedModel(from_transformer_config(model.spec), source)
     if model.hf_config is not None:
         return _given(read_config(model.hf_config))
@@ -78,7 +78,7 @@ def from_hub(found: Found) -> ResolvedModel:
     read = _read.get(found.config)
     if read is None:
         read = _read[found.config] = read_config(found.config.values, found.ref.name)
-    source = Source(found.ref.name, found.ref.commit, "hub", stale=found.stale)
+    source = ModelSource(found.ref.name, found.ref.commit, "hub", stale=found.stale)
     return ResolvedModel(read.spec, source, found, remarks=read.remarks)
 
 
@@ -92,7 +92,7 @@ def _bundled(hf_id: str) -> ResolvedModel | None:
     if bundled is None:
         return None
     read = read_config(bundled.config, bundled.hf_id)
-    source = Source(bundled.hf_id, None, "bundled")
+    source = ModelSource(bundled.hf_id, None, "bundled")
     return ResolvedModel(read.spec, source, remarks=read.remarks)
 
 
@@ -104,5 +104,5 @@ def _given(read: ReadConfig) -> ResolvedModel:
         for pointer, value in read.left_open.items()
     )
     return ResolvedModel(
-        read.spec, Source(None, None, "request"), defaults=defaults, remarks=read.remarks
+        read.spec, ModelSource(None, None, "request"), defaults=defaults, remarks=read.remarks
     )

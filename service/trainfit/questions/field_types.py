@@ -21,7 +21,7 @@ KEY_OF_A_MEMBER = "[key]"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FieldPlace:
     """Where in a request something is wrong.
 
     `owner` is the model whose field the last name would be; `unions` are the pointers at which a
@@ -35,7 +35,7 @@ class Place:
     of_branch: bool
 
 
-def place(root: Any, location: Sequence[str | int]) -> Place:
+def place(root: Any, location: Sequence[str | int]) -> FieldPlace:
     """The place that a location names in a value of the type `root`."""
     path: list[str | int] = []
     unions: list[str] = []
@@ -49,7 +49,7 @@ def place(root: Any, location: Sequence[str | int]) -> Place:
         elif part != KEY_OF_A_MEMBER:
             owner, annotation = _within(kinds[0] if kinds else Any, part)
             path.append(part)
-    return Place(json_pointer(path), owner, tuple(unions), of_branch)
+    return FieldPlace(json_pointer(path), owner, tuple(unions), of_branch)
 
 
 @cache

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from trainfit.documents.json_pointer import shortened
-from trainfit.questions.field_types import Place, accepted_names, homes, place
+from trainfit.questions.field_types import FieldPlace, accepted_names, homes, place
 from trainfit.resolve.findings import Finding
 from trainfit.specs.model import HF_ID, REVISION
 
@@ -66,7 +66,7 @@ def invalid_fields(errors: Iterable[Mapping[str, Any]], body_type: Any) -> list[
     return findings
 
 
-def _is_of_another_type(where: Place, error: Mapping[str, Any]) -> bool:
+def _is_of_another_type(where: FieldPlace, error: Mapping[str, Any]) -> bool:
     """Whether the error says no more than that a union's branch is not the one that was meant."""
     if error["type"] == "literal_error":
         return where.of_branch and not isinstance(error["input"], str)
@@ -74,7 +74,7 @@ def _is_of_another_type(where: Place, error: Mapping[str, Any]) -> bool:
     return where.of_branch and code == "wrong_type"
 
 
-def _finding(where: Place, error: Mapping[str, Any], body_type: Any) -> Finding:
+def _finding(where: FieldPlace, error: Mapping[str, Any], body_type: Any) -> Finding:
     match error["type"]:
         case "missing":
             return Finding(where.pointer, "missing", "is needed and missing")
@@ -100,12 +100,12 @@ def _wanted(error: Mapping[str, Any]) -> str:
     return wanted.format(**limits)
 
 
-def _tag(where: Place, error: Mapping[str, Any]) -> str:
+def _tag(where: FieldPlace, error: Mapping[str, Any]) -> str:
     tag = error["ctx"]["discriminator"].strip("'")
     return f"{where.pointer}/{tag}"
 
 
-def _unknown_field(where: Place, name: str, body_type: Any) -> Finding:
+def _unknown_field(where: FieldPlace, name: str, body_type: Any) -> Finding:
     names = accepted_names(where.owner) if where.owner is not None else {}
     if name in names:
         message = f"is another name of {names[name]}, which is given too; leave one out"

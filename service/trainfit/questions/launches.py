@@ -33,7 +33,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(Generic[AnyJob]):
+class RequestedJob(Generic[AnyJob]):
     """A job, and how it was read where a launch stood in its place. `unread` says in which
     directions that moves the peak which is not modelled, nobody knows how far.
     """
@@ -61,11 +61,11 @@ class Asked(Generic[AnyJob]):
         return result
 
 
-def read_asked(document: Any, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
+def read_asked(document: Any, kind: type[AnyJob]) -> RequestedJob[AnyJob] | Problem:
     """A job of this kind, or a launch in its place, from a document that holds either."""
     if not (isinstance(document, dict) and "launch" in document):
         job = read_job(document, kind)
-        return job if isinstance(job, Problem) else Asked(job)
+        return job if isinstance(job, Problem) else RequestedJob(job)
     launched = _launched()[kind]
     try:
         question = launched.model_validate(document)
@@ -89,20 +89,20 @@ def _launched() -> Mapping[type[Job], type[LaunchedJob]]:
     }
 
 
-def job_of(question: LaunchedJob, kind: type[AnyJob]) -> Asked[AnyJob] | Problem:
+def job_of(question: LaunchedJob, kind: type[AnyJob]) -> RequestedJob[AnyJob] | Problem:
     """The job of this kind that a question with a launch is about."""
     beside = question.model_dump(exclude={"launch"}, exclude_unset=True)
     return _read(question.launch, kind, beside, LAUNCH)
 
 
-def job_from(launch: Launch, prefix: str = "") -> Asked[Job] | Problem:
+def job_from(launch: Launch, prefix: str = "") -> RequestedJob[Job] | Problem:
     """The job of a launch that stands at `prefix` of a question."""
     return _read(launch, Job, {}, prefix)
 
 
 def _read(
     launch: Launch, kind: type[AnyJob], beside: dict[str, Any], prefix: str
-) -> Asked[AnyJob] | Problem:
+) -> RequestedJob[AnyJob] | Problem:
     from trainfit.launch.errors import LaunchError
     from trainfit.launch.read import read_launch, read_open
     from trainfit.launch.task import task_of
@@ -125,7 +125,7 @@ def _read(
         return _placed(job, reading, prefix)
     unread = [each.direction for each in reading.unread()]
     read = reading.launch
-    return Asked(job, reading, prefix, unread, read.variants, read.account.bounded)
+    return RequestedJob(job, reading, prefix, unread, read.variants, read.account.bounded)
 
 
 def draft_from(launch: Launch) -> DraftedJob | Problem:

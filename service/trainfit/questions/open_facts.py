@@ -25,7 +25,7 @@ not.
 """
 
 
-class Tried(NamedTuple):
+class TriedFacts(NamedTuple):
     """A value for each open fact, the launch with it, the verdict on that, the most bytes that it
     may need on a GPU, and whether its allocator was replayed.
     """
@@ -43,7 +43,7 @@ def tried(
     reading: LaunchReading,
     plan_of: Callable[[FitCheckRequest], Plan],
     decide: Decide,
-) -> list[Tried]:
+) -> list[TriedFacts]:
     """Each case that is consistent. Of several facts none any more once verdicts differ, and of
     lengths the ends, since a longer sample needs no less. Allocators are replayed where a verdict
     turns on it. Raises RefusedError of the last where none is consistent.
@@ -65,13 +65,13 @@ def _looked_at(
     reading: LaunchReading,
     plan_of: Callable[[FitCheckRequest], Plan],
     decide: Decide,
-) -> list[Tried]:
+) -> list[TriedFacts]:
     """Each case by a first look at it, and what is tight at that with its allocator replayed."""
     # A command about a job in its own words does without the tables of all formats.
     from trainfit.launch.read import read_cases
 
     assert reading.left_open is not None
-    found: list[Tried] = []
+    found: list[TriedFacts] = []
     refused: Exception | None = None
     several = len(reading.open) > 1
     positions: int | None = None
@@ -86,7 +86,7 @@ def _looked_at(
             positions = plan_of(asked).model.max_position_embeddings
             if _is_too_long(values, positions):
                 continue
-            seen = Tried(values, asked, case, *decide(asked, case, False), replayed=False)
+            seen = TriedFacts(values, asked, case, *decide(asked, case, False), replayed=False)
             found.append(_replayed(seen, decide) if seen.verdict == "tight" else seen)
         except (RefusedError, ValidationError) as error:
             refused = error
@@ -97,7 +97,7 @@ def _looked_at(
     return found
 
 
-def _replayed(case: Tried, decide: Decide) -> Tried:
+def _replayed(case: TriedFacts, decide: Decide) -> TriedFacts:
     """The case as its allocator decides it."""
     if case.replayed:
         return case
@@ -105,13 +105,13 @@ def _replayed(case: Tried, decide: Decide) -> Tried:
     return case._replace(verdict=verdict, bytes=most, replayed=True)
 
 
-def _is_an_end(cases: Sequence[Tried], number: int) -> bool:
+def _is_an_end(cases: Sequence[TriedFacts], number: int) -> bool:
     """Whether a case stands beside one that ends otherwise."""
     beside = cases[max(0, number - 1) : number + 2]
     return any(each.verdict != cases[number].verdict for each in beside)
 
 
-def shown(cases: Sequence[Tried]) -> Tried:
+def shown(cases: Sequence[TriedFacts]) -> TriedFacts:
     """The case whose figures stand for all: of what fits the one that needs most, else the last. Of
     runs, whose order says nothing, the one that needs most.
     """
@@ -120,7 +120,7 @@ def shown(cases: Sequence[Tried]) -> Tried:
     return cases[0] if cases[0].verdict == "fits" else cases[-1]
 
 
-def same_verdict(cases: Sequence[Tried]) -> Verdict | None:
+def same_verdict(cases: Sequence[TriedFacts]) -> Verdict | None:
     """The verdict that all have; None where they differ."""
     verdicts = {each.verdict for each in cases}
     return cases[0].verdict if len(verdicts) == 1 else None
@@ -133,14 +133,14 @@ def told(estimate: Estimate, facts: Sequence[OpenFact], values: Values) -> Estim
     return replace(estimate, assumptions=[*estimate.assumptions, assumption])
 
 
-def asked_for(facts: Sequence[OpenFact], cases: Sequence[Tried]) -> Iterator[NotModelled]:
+def asked_for(facts: Sequence[OpenFact], cases: Sequence[TriedFacts]) -> Iterator[NotModelled]:
     """Each open fact, how it is given, and what is known meanwhile."""
     for fact in facts:
         meanwhile = f": {_ranges(fact, cases)}" if len(facts) == 1 else ""
         yield NotModelled(f"/launch{fact.place}", f"{fact.asks}{meanwhile}")
 
 
-def _ranges(fact: OpenFact, cases: Sequence[Tried]) -> str:
+def _ranges(fact: OpenFact, cases: Sequence[TriedFacts]) -> str:
     """Each verdict with the values that have it, in a row."""
     runs: list[tuple[Verdict, list[int]]] = []
     for each in cases:

@@ -45,7 +45,7 @@ from trainfit.questions.kinds import (
     UNKNOWN_REVISION,
     UNSUPPORTED_MODEL,
     VERSION_NOT_SERVED,
-    Kind,
+    ProblemKind,
 )
 from trainfit.resolve.findings import Change, Finding, RefusedError
 from trainfit.specs.gpu import CustomGpu
@@ -63,7 +63,7 @@ ANSWER_ERRORS = (
 """What `answer` raises for a job that it does not price."""
 
 
-REFUSED_BY_HUB: Mapping[type[HubError], tuple[Kind, str]] = {
+REFUSED_BY_HUB: Mapping[type[HubError], tuple[ProblemKind, str]] = {
     NotAllowedError: (MODEL_NOT_ALLOWED, "/model/hf_id"),
     GatedRepoError: (GATED_MODEL, "/model/hf_id"),
     MissingRevisionError: (UNKNOWN_REVISION, "/model/revision"),
@@ -73,7 +73,7 @@ REFUSED_BY_HUB: Mapping[type[HubError], tuple[Kind, str]] = {
 }
 """The kind that each is, and the field that is to be changed."""
 
-NO_ANSWER: Mapping[type[HubError], Kind] = {
+NO_ANSWER: Mapping[type[HubError], ProblemKind] = {
     RateLimitedError: HUB_RATE_LIMITED,
     SlowHubError: HUB_TIMEOUT,
     MalformedAnswerError: HUB_ANSWER,
@@ -101,7 +101,7 @@ class Problem:
 
 
 def problem(
-    kind: Kind,
+    kind: ProblemKind,
     detail: str,
     errors: Sequence[Finding] = (),
     retry_after_seconds: int | None = None,
@@ -170,7 +170,9 @@ def within(prefix: str, found: Problem) -> Problem:
     return replace(found, errors=errors, detail=summary(errors) if errors else found.detail)
 
 
-def _unknown(kind: Kind, pointer: str, message: str, close_matches: Sequence[str]) -> Problem:
+def _unknown(
+    kind: ProblemKind, pointer: str, message: str, close_matches: Sequence[str]
+) -> Problem:
     changes = tuple(Change("replace", pointer, name) for name in close_matches[:1])
     return problem(kind, message, [Finding(pointer, "unknown_name", message, changes)])
 

@@ -9,7 +9,7 @@ from trainfit import __version__
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.reconcile.comparison import rest_on_the_allocator, stage_of
 from trainfit.decisions.reconcile.findings import Retries
-from trainfit.decisions.reconcile.reconcile import Reconciliation, Recorded, reconcile
+from trainfit.decisions.reconcile.reconcile import RankRecording, Reconciliation, reconcile
 from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.estimate import estimate as core_estimate
 from trainfit.estimator.frameworks.registry import framework_of
@@ -127,7 +127,7 @@ def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Esti
     )
 
 
-def _recorded(run: Run, plan: Plan, estimate: Estimate) -> Recorded | None:
+def _recorded(run: Run, plan: Plan, estimate: Estimate) -> RankRecording | None:
     """What was recorded, with the ledger of its rank's stage. Raises RefusedError where that is not
     known.
     """
@@ -138,7 +138,7 @@ def _recorded(run: Run, plan: Plan, estimate: Estimate) -> Recorded | None:
     if pp_rank is None:
         raise RefusedError((Finding("/run/snapshot_summary/rank", "conflict", why or ""),))
     loaded = _loaded(plan, pp_rank, summary.rank or 0)
-    return Recorded(summary, pp_rank, module_tree(plan, pp_rank), loaded)
+    return RankRecording(summary, pp_rank, module_tree(plan, pp_rank), loaded)
 
 
 def _loaded(plan: Plan, pp_rank: int, rank: int) -> Counter[int]:

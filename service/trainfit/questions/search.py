@@ -19,8 +19,15 @@ from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on
 from trainfit.decisions.search.fastest import TIE
 from trainfit.decisions.search.ground import Ground, TimeUpError, grounds
-from trainfit.decisions.search.results import Option, Tried, pareto
-from trainfit.decisions.search.search import MAX_PORTIONS, Standing, advance, begin, ranked, value
+from trainfit.decisions.search.results import FittingJob, Tried, pareto
+from trainfit.decisions.search.search import (
+    MAX_PORTIONS,
+    SearchProgress,
+    advance,
+    begin,
+    ranked,
+    value,
+)
 from trainfit.decisions.search.space import worlds
 from trainfit.decisions.verdict import Verdict
 from trainfit.decisions.verdict import standing as standing_beside
@@ -129,8 +136,8 @@ def searched(
 
 
 def next_portion(
-    request: SearchRequest, find: Find, standing: Standing | None = None, until: float = inf
-) -> Standing:
+    request: SearchRequest, find: Find, standing: SearchProgress | None = None, until: float = inf
+) -> SearchProgress:
     """A search one portion further on, or cut where the machine's clock (`perf_counter`, which all
     processes share) is past `until`. Raises RefusedError where it cannot be begun.
     """
@@ -143,7 +150,7 @@ def next_portion(
     return standing
 
 
-def progress(standing: Standing) -> Progress:
+def progress(standing: SearchProgress) -> Progress:
     return Progress(
         standing.done, len(standing.portions), standing.tally.layouts, len(standing.options)
     )
@@ -201,7 +208,7 @@ def _refused(pointer: str, code: str, message: str) -> RefusedError:
 
 def concluded(
     request: SearchRequest,
-    standing: Standing,
+    standing: SearchProgress,
     find: Find,
     reading: LaunchReading | None = None,
 ) -> SearchAnswer:
@@ -230,8 +237,8 @@ UPHELD = 40
 
 
 def _upheld(
-    request: SearchRequest, standing: Standing, find: Find, reading: LaunchReading
-) -> list[Option]:
+    request: SearchRequest, standing: SearchProgress, find: Find, reading: LaunchReading
+) -> list[FittingJob]:
     """Options whose verdict stands beside all that a launch says and that is not modelled."""
     unread, read = reading.unread(), reading.launch
     if not (unread or read.account.bounded or read.variants):
@@ -255,7 +262,7 @@ def _upheld(
     return found
 
 
-def _cut(standing: Standing) -> str:
+def _cut(standing: SearchProgress) -> str:
     parts = len(standing.portions)
     return (
         f"the time for an answer was up after {standing.done} of {parts} parts of the search; "
@@ -263,7 +270,9 @@ def _cut(standing: Standing) -> str:
     )
 
 
-def _found(request: SearchRequest, option: Option, best: Option, find: Find | None) -> FoundLayout:
+def _found(
+    request: SearchRequest, option: FittingJob, best: FittingJob, find: Find | None
+) -> FoundLayout:
     """An option beside the best; with `find` also the keys of its launch."""
     time = option.time
     return FoundLayout(
@@ -285,7 +294,7 @@ def _found(request: SearchRequest, option: Option, best: Option, find: Find | No
     )
 
 
-def _ties(request: SearchRequest, option: Option, best: Option) -> bool:
+def _ties(request: SearchRequest, option: FittingJob, best: FittingJob) -> bool:
     """Whether an option is as good as the best, as far as times can tell."""
     one, other = value(option, request), value(best, request)
     if request.objective in ("fastest", "cheapest"):

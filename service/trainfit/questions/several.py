@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.launch.reading import LaunchReading
-from trainfit.questions.launches import Asked, read_asked
+from trainfit.questions.launches import RequestedJob, read_asked
 from trainfit.questions.problems import Problem
 from trainfit.specs.job import Job
 from trainfit.specs.several import NamedJob
@@ -15,11 +15,11 @@ from trainfit.specs.several import NamedJob
 Result = TypeVar("Result", bound=Estimate | Needs)
 Told = Callable[[Job, Estimate | Needs | Problem], None]
 """Is told what became of each well-formed job."""
-Opened = Mapping[str, Asked[Job] | Problem]
+Opened = Mapping[str, RequestedJob[Job] | Problem]
 """Jobs as they were read, in the order of the request."""
 
 
-def named_jobs(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, Asked[Job] | Problem]]:
+def named_jobs(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, RequestedJob[Job] | Problem]]:
     """Each job by its id, or what is wrong with its fields."""
     for named in jobs:
         document = {"launch": named.launch} if named.launch is not None else named.job
@@ -28,11 +28,11 @@ def named_jobs(jobs: Iterable[NamedJob]) -> Iterator[tuple[str, Asked[Job] | Pro
 
 def jobs_of(opened: Opened) -> list[Job]:
     """The jobs that can be answered; their models are looked up before."""
-    return [each.job for each in opened.values() if isinstance(each, Asked)]
+    return [each.job for each in opened.values() if isinstance(each, RequestedJob)]
 
 
 def answered_one(
-    asked: Asked[Job] | Problem,
+    asked: RequestedJob[Job] | Problem,
     ask: Callable[[Job, LaunchReading | None], Result],
     told: Told,
 ) -> Result | Problem:

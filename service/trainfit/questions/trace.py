@@ -9,7 +9,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trainfit.estimator.allocator import Entry, History, Segment, Settings
+from trainfit.estimator.allocator import History, SegmentSnapshot, Settings, TraceEntry
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import needs
@@ -84,7 +84,7 @@ class RankTrace:
     moments: list[TracedMoment]
 
 
-class Recorded(NamedTuple):
+class RecordedTrace(NamedTuple):
     """The requests of a rank, the settings of its allocator, and the room on its card where it has
     to release its cache for want of it.
     """
@@ -122,7 +122,7 @@ def memory_snapshot(request: TraceRequest, find: Find = from_package) -> bytes:
     return pickle.dumps(document, protocol=4)
 
 
-def recorded(request: TraceRequest, find: Find) -> Recorded:
+def recorded(request: TraceRequest, find: Find) -> RecordedTrace:
     """What is replayed of a job: the rank that is asked for, or the one that needs most, or the one
     of those alike that asks for most.
     """
@@ -140,7 +140,7 @@ def recorded(request: TraceRequest, find: Find) -> Recorded:
     trace = alike.trace(alike.shares[-1])
     releases = needed.stages[rank].cache_releases != "none"
     room = room_of(plan) if releases else None
-    return Recorded(alike.ranks[0], trace, next(ways(plan)), room)
+    return RecordedTrace(alike.ranks[0], trace, next(ways(plan)), room)
 
 
 def _peak(followed: Followed, names: Names) -> TracePeak:
@@ -159,7 +159,7 @@ def _peak(followed: Followed, names: Names) -> TracePeak:
     )
 
 
-def _segment(segment: Segment) -> SegmentAtPeak:
+def _segment(segment: SegmentSnapshot) -> SegmentAtPeak:
     used = sum(block.size for block in segment.blocks if block.tensor is not None)
     return SegmentAtPeak(segment.size, used, str(segment.stream))
 
@@ -173,7 +173,7 @@ class _Drawing:
         self._streams: dict[Hashable, int] = {0: 0}
         self.entries: list[dict[str, Any]] = []
 
-    def tell(self, entry: Entry, moment: str) -> None:
+    def tell(self, entry: TraceEntry, moment: str) -> None:
         self.entries.append(
             {
                 "action": entry.action,
@@ -197,7 +197,7 @@ class _Drawing:
             ]
         return self._frames[lines]
 
-    def segment(self, segment: Segment) -> dict[str, Any]:
+    def segment(self, segment: SegmentSnapshot) -> dict[str, Any]:
         used = [block for block in segment.blocks if block.tensor is not None]
         active = [block for block in segment.blocks if block.state != "inactive"]
         return {

@@ -4,12 +4,14 @@ from math import ceil
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
-from trainfit.resolve.plan import Batch, Layout
+from trainfit.resolve.plan import Layout, MicroBatches
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 
 
-def resolve_batch(job: Job, layout: Layout, conventions: Conventions, findings: Findings) -> Batch:
+def resolve_batch(
+    job: Job, layout: Layout, conventions: Conventions, findings: Findings
+) -> MicroBatches:
     """Micro-batches per step, from either way of saying it; if none, enough to fill the pipeline,
     or one where there is none and the framework does not accumulate.
     """
@@ -38,7 +40,7 @@ def resolve_batch(job: Job, layout: Layout, conventions: Conventions, findings: 
     if count is None:
         single = layout.pipeline.pp == 1 and not conventions.accumulates
         count = 1 if single else steady_microbatches(layout)
-    return Batch(size, count, training.seq_length, training.image_tokens)
+    return MicroBatches(size, count, training.seq_length, training.image_tokens)
 
 
 def check_images(job: Job, model: ModelSpec, findings: Findings, *, followed: bool) -> None:

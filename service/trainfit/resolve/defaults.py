@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from trainfit.resolve.plan import Batch, Default, Layout, Origin
+from trainfit.resolve.plan import Default, Layout, MicroBatches, Origin
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
@@ -53,7 +53,7 @@ def _default(field: FieldInfo, pointer: str) -> Default | None:
 
 
 def derived(
-    job: Job, model: ModelSpec, layout: Layout, batch: Batch, mtp_layers: int
+    job: Job, model: ModelSpec, layout: Layout, batch: MicroBatches, mtp_layers: int
 ) -> dict[str, tuple[Any, Origin, str]]:
     """What depends on other values of a job, under any framework."""
     found = {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from trainfit.resolve.findings import Findings
-from trainfit.resolve.plan import Plan, Source, TargetGpu
+from trainfit.resolve.plan import ModelSource, Plan, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import PipelineSchedule, ShardingStrategy
@@ -42,7 +42,7 @@ class Conventions:
     split: SplitLayers | None = None
 
 
-class Framework(Protocol):
+class FrameworkResolver(Protocol):
     """A framework, to whoever resolves a job of it."""
 
     def conventions(self, job: Job) -> Conventions: ...
@@ -53,6 +53,6 @@ class Framework(Protocol):
         """
 
     def plan(
-        self, job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
+        self, job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu, findings: Findings
     ) -> Plan:
         """The Plan of a job; what is inconsistent is added to the findings, and refused."""

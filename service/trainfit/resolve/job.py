@@ -6,14 +6,14 @@ from trainfit.resolve.defaults import learned_positions
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.gpu import NO_GPU
 from trainfit.resolve.not_modelled import refuse_not_modelled
-from trainfit.resolve.plan import Plan, Source, TargetGpu
+from trainfit.resolve.plan import ModelSource, Plan, TargetGpu
 from trainfit.resolve.registry import framework_of
 from trainfit.resolve.speed import refuse_impossible
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
 
 
-def resolve(job: Job, model: ModelSpec, source: Source, gpu: TargetGpu = NO_GPU) -> Plan:
+def resolve(job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu = NO_GPU) -> Plan:
     """The Plan of a job for a model that was looked up.
 
     Raises RefusedError with every finding: an option that is not modelled, a size that does not

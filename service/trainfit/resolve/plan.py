@@ -36,7 +36,7 @@ class LeftOpen(Iterable[Default]):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ModelSource:
     """Where a model's dimensions come from. `revision` is a commit of the Hub; `stale` that the
     branch or tag that was asked for was not confirmed to name it still.
     """
@@ -87,7 +87,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class MicroBatches:
     """One step: micro-batches of `micro_batch_size` samples of `seq_length` tokens, of which
     `image_tokens` stand for images; None where that is not known.
     """
@@ -115,11 +115,11 @@ class Plan:
     """
 
     model: ModelSpec
-    source: Source = field(compare=False)
+    source: ModelSource = field(compare=False)
     vocabulary_rows: int
     mtp_layers: int
     layout: Layout
-    batch: Batch
+    batch: MicroBatches
     framework: Framework
     gpu: TargetGpu
     defaults: Iterable[Default] = field(compare=False)

@@ -4,30 +4,30 @@ is first asked.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from trainfit.resolve.framework import Conventions, Framework
+from trainfit.resolve.framework import Conventions, FrameworkResolver
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.job import Job
 
 
-def _megatron() -> Framework:
+def _megatron() -> FrameworkResolver:
     from trainfit.resolve.megatron import framework
 
     return framework
 
 
-def _pytorch() -> Framework:
+def _pytorch() -> FrameworkResolver:
     from trainfit.resolve.pytorch import framework
 
     return framework
 
 
-def _nanotron() -> Framework:
+def _nanotron() -> FrameworkResolver:
     from trainfit.resolve.nanotron import framework
 
     return framework
 
 
-_FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework]] = {
+_FRAMEWORKS: Mapping[FrameworkName, Callable[[], FrameworkResolver]] = {
     "megatron": _megatron,
     "torchtitan": _pytorch,
     "transformers": _pytorch,
@@ -35,12 +35,12 @@ _FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework]] = {
 }
 
 
-def all_frameworks() -> Sequence[Framework]:
+def all_frameworks() -> Sequence[FrameworkResolver]:
     """Every framework, in the order of the registry; one that has several names more than once."""
     return [load() for load in _FRAMEWORKS.values()]
 
 
-def framework_of(job: Job) -> Framework:
+def framework_of(job: Job) -> FrameworkResolver:
     """The framework that runs a job."""
     return _FRAMEWORKS[job.framework.name]()
 

@@ -70,7 +70,7 @@ class Norm(Part):
     bias: bool = False
 
 
-class Weight(Part):
+class NamedWeight(Part):
     """A parameter given by name and shape, for blocks that are described by their weights."""
 
     name: str
@@ -155,7 +155,7 @@ class Recurrence(Part):
 
     kind: Literal["recurrence"] = "recurrence"
     flavour: str
-    weights: tuple[Weight, ...]
+    weights: tuple[NamedWeight, ...]
     norms: tuple[Norm, ...] = ()
     projected_width: Width
     """Features that the projections before the output projection make, all together."""
@@ -219,7 +219,7 @@ class Opaque(Part):
     kind: Literal["opaque"] = "opaque"
     name: str
     bucket: Bucket
-    weights: tuple[Weight, ...]
+    weights: tuple[NamedWeight, ...]
 
 
 Block = Annotated[

@@ -61,7 +61,7 @@ class OptimizerWord(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Optimizer:
+class OptimizerRecord:
     """What is known of an optimizer. `moments` are tensors that it keeps for a parameter, with
     `matrix_moments` for a matrix: as many as a job has types for, `exp_avg` and `exp_avg_sq`.
     """
@@ -85,8 +85,8 @@ class Optimizer:
     called: Mapping[LaunchFormat, tuple[OptimizerWord, ...]] = field(default_factory=dict)
 
 
-OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
-    "adam": Optimizer(
+OPTIMIZERS: Mapping[OptimizerName, OptimizerRecord] = {
+    "adam": OptimizerRecord(
         "two moments per parameter",
         moments=2,
         matrix_moments=2,
@@ -121,7 +121,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             "megatron": (OptimizerWord("adam"),),
         },
     ),
-    "adamw8bit": Optimizer(
+    "adamw8bit": OptimizerRecord(
         "two of 8 bits",
         moments=2,
         matrix_moments=2,
@@ -141,7 +141,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         },
     ),
     # torchao/optim/adam.py: one parameter after the other, by a step that is compiled.
-    "torchao_adamw8bit": Optimizer(
+    "torchao_adamw8bit": OptimizerRecord(
         "the same by torchao, of 8 bits or fp8",
         moments=2,
         matrix_moments=2,
@@ -161,7 +161,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             ),
         },
     ),
-    "torchao_adamw4bit": Optimizer(
+    "torchao_adamw4bit": OptimizerRecord(
         "two of 4 bits",
         moments=2,
         matrix_moments=2,
@@ -178,7 +178,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             ),
         },
     ),
-    "adafactor": Optimizer(
+    "adafactor": OptimizerRecord(
         "a row and a column of each matrix, which is next to nothing",
         moments=0,
         matrix_moments=0,
@@ -191,7 +191,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         },
         called={"transformers": (OptimizerWord("adafactor", "for-loop"),)},
     ),
-    "lion": Optimizer(
+    "lion": OptimizerRecord(
         "one",
         moments=1,
         matrix_moments=1,
@@ -210,7 +210,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             "megatron": (OptimizerWord("lion"),),
         },
     ),
-    "lion8bit": Optimizer(
+    "lion8bit": OptimizerRecord(
         "one of 8 bits",
         moments=1,
         matrix_moments=1,
@@ -224,7 +224,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
             ),
         },
     ),
-    "muon": Optimizer(
+    "muon": OptimizerRecord(
         "one of matrices and two of the rest",
         moments=2,
         matrix_moments=1,
@@ -234,7 +234,7 @@ OPTIMIZERS: Mapping[OptimizerName, Optimizer] = {
         ),
         called={"megatron": (OptimizerWord("dist_muon"),)},
     ),
-    "sgd": Optimizer(
+    "sgd": OptimizerRecord(
         "one where there is momentum",
         moments=1,
         matrix_moments=1,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainfit.estimator.demands import Attention, Product
+from trainfit.estimator.demands import AttentionDemand, Product
 from trainfit.estimator.frameworks.registry import framework_of
-from trainfit.estimator.ledger import Operation
+from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.memo import Memo
 from trainfit.resolve.plan import Plan
 
@@ -35,7 +35,7 @@ def misaligned(plan: Plan, memo: Memo) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _of(operation: Operation, *, fp8: bool) -> Iterator[str]:
+def _of(operation: BlockOperation, *, fp8: bool) -> Iterator[str]:
     for demand in operation.demands:
         match demand:
             case Product(inputs=inputs, features=features, narrow=narrow):
@@ -43,11 +43,11 @@ def _of(operation: Operation, *, fp8: bool) -> Iterator[str]:
                 for size in (inputs, features):
                     if size >= SMALL and size % unit:
                         yield _words(operation, f"{size} features on each rank", unit)
-            case Attention(widths=widths) if widths % (2 * HALF):
+            case AttentionDemand(widths=widths) if widths % (2 * HALF):
                 yield _words(operation, f"heads of {widths / 2:g} features", HALF)
             case _:
                 pass
 
 
-def _words(operation: Operation, what: str, unit: int) -> str:
+def _words(operation: BlockOperation, what: str, unit: int) -> str:
     return f"{operation.name}: {what} are no multiple of {unit}, which is slow on tensor cores"

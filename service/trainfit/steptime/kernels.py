@@ -9,7 +9,7 @@ from math import ceil
 from typing import NamedTuple
 
 from trainfit.catalog.speed import GpuSpeed, Stack
-from trainfit.estimator.demands import Attention, Product
+from trainfit.estimator.demands import AttentionDemand, Product
 from trainfit.estimator.frameworks.framework import Execution
 from trainfit.specs.precision import Fp8Recipe
 from trainfit.specs.speed import MeasuredProduct
@@ -154,7 +154,7 @@ def tiled_seconds(m: float, n: float, k: float, unit: float, units: float) -> fl
     )
 
 
-def attention_seconds(attention: Attention, rates: Rates) -> float:
+def attention_seconds(attention: AttentionDemand, rates: Rates) -> float:
     """Attention's forward. Unfused, its scores go to memory and back, those of later keys too."""
     queries, heads, widths, keys, _, score_bytes = attention
     if not score_bytes:
@@ -170,6 +170,6 @@ def model_flops(product: Product) -> int:
     return 2 * product.rows * product.inputs * product.features * (1 + product.gradients)
 
 
-def attention_flops(attention: Attention) -> float:
+def attention_flops(attention: AttentionDemand) -> float:
     """FLOPs of attention, without what causality leaves out."""
     return 6 * attention.queries * attention.heads * attention.widths * attention.span

@@ -8,8 +8,8 @@ megatron/core/parallel_state.py (order "tp-cp-ep-dp-pp"); torchtitan's parallel_
 from math import log2
 from typing import NamedTuple
 
-from trainfit.catalog.speed import Cluster, GpuSpeed
-from trainfit.estimator.demands import Exchange
+from trainfit.catalog.speed import ClusterEfficiency, GpuSpeed
+from trainfit.estimator.demands import Collective
 from trainfit.estimator.demands import Group as GroupName
 from trainfit.resolve.plan import Layout
 
@@ -39,7 +39,7 @@ def sizes_of(layout: Layout) -> Sizes:
 class Links:
     """The links of a layout on GPUs of one kind."""
 
-    def __init__(self, gpu: GpuSpeed, cluster: Cluster, sizes: Sizes) -> None:
+    def __init__(self, gpu: GpuSpeed, cluster: ClusterEfficiency, sizes: Sizes) -> None:
         self.gpu = gpu
         self._cluster = cluster
         self._link = gpu.link_bytes_per_second * cluster.link_efficiency
@@ -59,7 +59,7 @@ class Links:
         self.stages = Group(2, tp * cp * dp)
         """A rank and its neighbour of the next stage."""
 
-    def exchange(self, exchange: Exchange) -> tuple[float, float]:
+    def exchange(self, exchange: Collective) -> tuple[float, float]:
         """Seconds of what ranks exchange within a block, forward and backward."""
         group = self.groups[exchange.group]
         if group.size == 1:

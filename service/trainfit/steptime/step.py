@@ -20,7 +20,7 @@ from trainfit.steptime.bubbles import PassSeconds, bubble
 from trainfit.steptime.calibration import paces_of
 from trainfit.steptime.links import Links, sizes_of
 from trainfit.steptime.results import Basis, Seconds, StepParts, StepTime, Untimed
-from trainfit.steptime.stages import Stage, Stages
+from trainfit.steptime.stages import StageCost, Stages
 from trainfit.steptime.states import StateSeconds, exposed_each, exposed_once, state_seconds
 from trainfit.steptime.stretches import Timer
 from trainfit.steptime.surroundings import Surroundings, surroundings
@@ -50,7 +50,7 @@ def step_time(
     return _step_time(plan, memo, on)
 
 
-class Placed:
+class PlacedKinds:
     """What the chunks of ranks are made of, each kind of rank once, and of which kind every rank
     is.
     """
@@ -72,7 +72,7 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     timer = memo(Timer, on.stack, within, framework.execution(plan), on.products)
     ledger = framework.shared_ledger(plan, memo)
     timed = memo(Stages, ledger, plan.model, plan.mtp_layers, timer)
-    placed = memo(Placed, layout.pipeline, plan.model.pattern, plan.mtp_layers)
+    placed = memo(PlacedKinds, layout.pipeline, plan.model.pattern, plan.mtp_layers)
     stages = memo(_stages, timed, placed)
     table = parameters_of(plan, memo)
     shards = layout.optimizer_shards, layout.expert_optimizer_shards
@@ -83,12 +83,12 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     return _added_up(plan, on, placed, stages, states, send)
 
 
-def _stages(timed: Stages, placed: Placed) -> list[Stage]:
+def _stages(timed: Stages, placed: PlacedKinds) -> list[StageCost]:
     return [timed.of(contents) for contents in placed.kinds]
 
 
 def _states(
-    placed: Placed,
+    placed: PlacedKinds,
     table: ParameterTable,
     traffic: StateTraffic,
     shards: tuple[int, int],
@@ -101,8 +101,8 @@ def _states(
 def _added_up(
     plan: Plan,
     on: Surroundings,
-    placed: Placed,
-    stages: list[Stage],
+    placed: PlacedKinds,
+    stages: list[StageCost],
     states: list[StateSeconds],
     send: float,
 ) -> StepTime:
@@ -114,7 +114,7 @@ def _added_up(
     fetching = slowest.fetched / on.gpu.host_bytes_per_second
     traffic = framework_of(plan).state_traffic(plan)
 
-    def exposed(stage: Stage, state: StateSeconds) -> float:
+    def exposed(stage: StageCost, state: StateSeconds) -> float:
         beside = _passes(stage)
         once = exposed_once(state.once, beside, stack, overlapped=traffic.overlapped)
         return m * exposed_each(state.each, beside, stack) + once
@@ -164,7 +164,7 @@ def _calibrated(
     return replace(answer, uncalibrated_seconds=bare.seconds)
 
 
-def _passes(stage: Stage) -> float:
+def _passes(stage: StageCost) -> float:
     return stage.passes.forward + stage.passes.backward
 
 

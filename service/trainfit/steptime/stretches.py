@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from trainfit.catalog.speed import Stack
-from trainfit.estimator.demands import Attention, Demand, Exchange, Product
+from trainfit.estimator.demands import AttentionDemand, Collective, Demand, Product
 from trainfit.estimator.frameworks.framework import Execution
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.speed import MeasuredProduct
@@ -69,7 +69,7 @@ class Cost(NamedTuple):
 NOTHING = Cost()
 
 
-class Stretch(NamedTuple):
+class StretchCost(NamedTuple):
     """Forward, backward, and what of forward runs again within backward where modules are
     recomputed. Of backward the seconds of weights' gradients; the arithmetic of the model in it;
     the bytes that are fetched from host memory.
@@ -126,8 +126,8 @@ class Timer:
         groups: Iterable[Group],
         residual: int,
         dropped: frozenset[str],
-        rerun: Container[Operation] = (),
-    ) -> Stretch:
+        rerun: Container[BlockOperation] = (),
+    ) -> StretchCost:
         """All operations of a stretch, of which those in `dropped` modules or `rerun` ones run
         again, and what is read and written of the residual stream, so many bytes.
         """
@@ -144,9 +144,11 @@ class Timer:
             if offloaded:
                 fetched += _fetched(operation, offloaded)
         moved = Cost(compute=residual / self._rates.memory)
-        return Stretch(forward.plus(moved), backward.plus(moved), again, weights, flops, fetched)
+        return StretchCost(
+            forward.plus(moved), backward.plus(moved), again, weights, flops, fetched
+        )
 
-    def _operation(self, operation: Operation) -> Timed:
+    def _operation(self, operation: BlockOperation) -> Timed:
         """By what it demands, or the bytes that it moves."""
         timed = self._demanded(operation.demands)
         if timed.computes:
@@ -178,12 +180,12 @@ class Timer:
                     launches += self._each_expert * (demand.experts // self._ep)
                     useful += model_flops(demand)
                     computes = True
-                case Attention():
+                case AttentionDemand():
                     attention = attention_seconds(demand, self._rates)
                     attention_back = BACKWARD_OF_ATTENTION * attention
                     useful += attention_flops(demand)
                     computes = True
-                case Exchange():
+                case Collective():
                     ahead, behind = self._links.exchange(demand)
                     if demand.group == "cp":
                         hides = demand.pattern == "ring"
@@ -204,7 +206,7 @@ class Timer:
         )
 
 
-def _moved(operation: Operation) -> tuple[int, int]:
+def _moved(operation: BlockOperation) -> tuple[int, int]:
     """Bytes that an operation reads and writes: every tensor that it touches, once."""
     reads, output = operation.reads, operation.output
     made = (*operation.makes, *([output] if output is not None else []))
@@ -213,7 +215,7 @@ def _moved(operation: Operation) -> tuple[int, int]:
     return _bytes(forward), _bytes(backward)
 
 
-def _fetched(operation: Operation, offloaded: frozenset[str]) -> int:
+def _fetched(operation: BlockOperation, offloaded: frozenset[str]) -> int:
     """Bytes that it saved, and that are on the host meanwhile."""
     return sum([row.bytes for row in operation.tensors if not offloaded.isdisjoint(row.dropped_by)])
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from trainfit.catalog.speed import Cluster, GpuSpeed, Stack, clusters, gpu_speeds, stacks
+from trainfit.catalog.speed import ClusterEfficiency, GpuSpeed, Stack, clusters, gpu_speeds, stacks
 from trainfit.resolve.plan import Plan
 from trainfit.specs.speed import KnownSpeed, MeasuredProduct
 
@@ -18,7 +18,7 @@ class Surroundings(NamedTuple):
 
     gpu: GpuSpeed
     stack: Stack
-    cluster: Cluster
+    cluster: ClusterEfficiency
     products: Measured = ()
 
 

@@ -24,7 +24,7 @@ from trainfit.estimator.results import Estimate, Stage
 from trainfit.questions.python import AsJob, document_of, estimate
 from trainfit.specs.job import Job
 from trainfit.specs.reconcile import Figure
-from trainfit.watch.reading import Cuda, Reading, read
+from trainfit.watch.reading import CounterReading, Cuda, read
 
 EVERY_STEP = 3
 """Steps of which each is read: states are made in the first, and the third is as those after it."""
@@ -51,7 +51,7 @@ class Foretold(NamedTuple):
         )
 
 
-class Report(NamedTuple):
+class MemoryReport(NamedTuple):
     """What was read, beside what was predicted where that is known."""
 
     figures: list[Figure]
@@ -82,7 +82,7 @@ class MemoryWatch:
         self._job = None if of is None or isinstance(of, Estimate) else document_of(of, Job)
         self.estimate = estimate(self._job) if self._job is not None else cast(Estimate | None, of)
         self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
-        self.readings: list[Reading] = []
+        self.readings: list[CounterReading] = []
         self.foretold: Foretold | None = None
         self._cuda: Cuda = import_module("torch.cuda") if cuda is None else cuda
         self._folder = folder
@@ -110,14 +110,14 @@ class MemoryWatch:
             self.readings[:] = self.readings[:8] + self.readings[8::2]
             self._every *= 2
 
-    def report(self) -> Report:
+    def report(self) -> MemoryReport:
         """What was read, beside what was predicted."""
         figures = [f for each in self.readings for f in each.figures(self.rank)]
         if self.estimate is None:
-            return Report(figures, [], [])
+            return MemoryReport(figures, [], [])
         found = comparisons(comparable(figures), self.estimate)
         retries = [Retries(self.rank, each.retries) for each in self.readings]
-        return Report(figures, found, findings(figures, found, retries, self.estimate, None))
+        return MemoryReport(figures, found, findings(figures, found, retries, self.estimate, None))
 
     def question(self, error: BaseException | None = None) -> dict[str, Any]:
         """What POST /v1/reconcile is to be asked of the run."""

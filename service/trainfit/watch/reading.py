@@ -29,7 +29,7 @@ class Cuda(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class CounterReading:
     """Counters by PyTorch's names, and the bytes of the card that are in use, by whomever."""
 
     step: int
@@ -54,9 +54,9 @@ class Reading:
             yield Figure(counter=counter, bytes=size, rank=rank, step=self.step, moment=self.moment)
 
 
-def read(cuda: Cuda, step: int, moment: str) -> Reading:
+def read(cuda: Cuda, step: int, moment: str) -> CounterReading:
     """What is so now."""
     stats = cuda.memory_stats()
     free, total = cuda.mem_get_info()
     told = {name: stats[name] for name in (*COUNTERS, "num_alloc_retries") if name in stats}
-    return Reading(step, moment, told, total - free, total)
+    return CounterReading(step, moment, told, total - free, total)

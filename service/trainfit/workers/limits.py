@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class WorkerLimits:
     """Address space beyond what the process had when it was made, and processor time for one piece
     of work. A process that exceeds the time is killed by the kernel.
     """
@@ -43,7 +43,7 @@ class Fault:
     traceback: str
 
 
-def run_limited(limits: Limits, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def run_limited(limits: WorkerLimits, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """What the function returns, or OutOfMemory or Fault."""
     _apply(limits)
     try:
@@ -58,7 +58,7 @@ _address_space = 0
 """The limit of this process, set by its first piece of work."""
 
 
-def _apply(limits: Limits) -> None:
+def _apply(limits: WorkerLimits) -> None:
     global _address_space
     if not _address_space:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at a terminal is for the service

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from anyio import BrokenWorkerProcess, CapacityLimiter, to_process, to_thread
 
 from trainfit.workers.errors import FaultError, TooMuchWorkError
-from trainfit.workers.limits import Fault, Limits, OutOfMemory, run_limited
+from trainfit.workers.limits import Fault, OutOfMemory, WorkerLimits, run_limited
 
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ class Workers:
     def __init__(
         self,
         lanes: Mapping[str, int],
-        limits: Limits,
+        limits: WorkerLimits,
         *,
         processes: bool = True,
         warm: Callable[[], None] = _nothing,

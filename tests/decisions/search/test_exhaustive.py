@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from trainfit.decisions.search.ground import Ground, grounds
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.search import ranked, search, value
 from trainfit.decisions.search.space import layouts, micro_batches, stepped
 from trainfit.questions.pricing import Pricing
@@ -85,11 +85,11 @@ def bounds(ground: Ground, jobs: Iterable[Job]) -> Iterator[tuple[Job, float, fl
 
 def first_that_fits(
     ground: Ground, bounded: Iterable[tuple[Job, float]], asked: SearchRequest
-) -> Option:
+) -> FittingJob:
     """The best of all jobs, priced in full in the order of their bounds up to the first that is no
     worse than what may follow.
     """
-    best: Option | None = None
+    best: FittingJob | None = None
     for job, bound in sorted(bounded, key=itemgetter(1)):
         if best is not None and bound >= value(best, asked):
             break

@@ -11,7 +11,7 @@ import pytest
 from tests.decisions.search.test_exhaustive import ASKED as SMALL
 from tests.decisions.search.test_exhaustive import SPACES
 from trainfit.decisions.search.ground import Ground, TimeUpError, grounds
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.search import search
 from trainfit.decisions.search.space import layouts
 from trainfit.questions.pricing import Pricing
@@ -100,9 +100,9 @@ def test_of_what_ties_only_that_is_priced_which_may_leave_more(
 ) -> None:
     request = SearchRequest.model_validate({**SMALL, **SPACES["dense, FSDP"]})
     ground, option = ground_of(request), Ground.option
-    found, behind = list[Option](), list[tuple[int, int]]()
+    found, behind = list[FittingJob](), list[tuple[int, int]]()
 
-    def noted(ground: Ground, job: Job, tally: Tally) -> Option | None:
+    def noted(ground: Ground, job: Job, tally: Tally) -> FittingJob | None:
         plan = ground.plan_of(job)
         may_leave = ground.room.usable_bytes - ground.least(plan).high
         time = ground.time(plan)

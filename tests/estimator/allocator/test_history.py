@@ -13,7 +13,6 @@ from trainfit.estimator.allocator import (
     BeginPool,
     EmptyCache,
     EndPool,
-    Entry,
     Free,
     History,
     OutOfMemoryError,
@@ -21,6 +20,7 @@ from trainfit.estimator.allocator import (
     RecordStream,
     ReleasePool,
     Request,
+    TraceEntry,
     parse_settings,
 )
 
@@ -45,7 +45,7 @@ class Card:
         self.going: dict[int, int] = {}
         self.reserved = 0
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: TraceEntry) -> None:
         match entry.action:
             case "alloc":
                 assert entry.address not in self.blocks

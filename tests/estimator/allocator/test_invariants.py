@@ -17,7 +17,7 @@ from trainfit.estimator.allocator import (
     Device,
     Free,
     OutOfMemoryError,
-    Segment,
+    SegmentSnapshot,
     Settings,
     fragmentation,
     repeat,
@@ -106,7 +106,7 @@ def check_segments(held: CachingAllocator) -> None:
     check_sums(held, segments)
 
 
-def check_sums(held: CachingAllocator, segments: tuple[Segment, ...]) -> None:
+def check_sums(held: CachingAllocator, segments: tuple[SegmentSnapshot, ...]) -> None:
     blocks = [block for segment in segments for block in segment.blocks]
     allocated = sum(block.size for block in blocks if block.state == "active_allocated")
     awaiting = sum(block.size for block in blocks if block.state == "active_awaiting_free")

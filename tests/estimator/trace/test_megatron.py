@@ -25,7 +25,7 @@ from trainfit.estimator.allocator import (
 )
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron.framework import ranks, traces
-from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
+from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
 from trainfit.estimator.frameworks.megatron.requests.shards import buffer
 from trainfit.estimator.frameworks.megatron.requests.traces import Traces
 from trainfit.estimator.frameworks.megatron.states import (
@@ -519,7 +519,7 @@ def test_a_pool_keeps_what_graphs_have_at_once() -> None:
 
 
 def test_shares_have_every_parameter_once() -> None:
-    parameters = [Parameter(numel) for numel in (1000, 64, 777, 5, 4096, 333)]
+    parameters = [LocalParameter(numel) for numel in (1000, 64, 777, 5, 4096, 333)]
     for size in (None, 1, 800, 5000):
         laid = buffer(parameters, 3, size, for_bandwidth=False, narrow=False)
         pieces = [piece.numel for rank in range(3) for piece in laid.pieces(rank)]

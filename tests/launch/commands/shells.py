@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.script import ShellScript
 from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.started import Command
 from trainfit.launch.shell.state import Budget, State, Variable, Variables
@@ -24,7 +24,7 @@ def commands(script: str, *arguments: str, **variables: str) -> list[Command]:
         for name, value in variables.items()
     }
     parameters = tuple(Text.of(each, "argv", None) for each in arguments)
-    shell = Script(State(Variables(given), parameters or None), Budget(), lambda _: None)
+    shell = ShellScript(State(Variables(given), parameters or None), Budget(), lambda _: None)
     shell.follow(Source.of_script(script, "run.sh"))
     return shell.commands
 

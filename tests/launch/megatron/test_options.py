@@ -8,7 +8,7 @@ import pytest
 
 from tests.launch.megatron.command_lines import SMALL, read
 from trainfit.launch.keys import table_of
-from trainfit.launch.megatron.options import Option, Parser, release_of, releases
+from trainfit.launch.megatron.options import MegatronParser, Option, release_of, releases
 
 INSTEAD = {
     "--hybrid-layer-pattern": "--hybrid-layer-pattern M-M*",
@@ -59,4 +59,4 @@ def test_the_shapes_of_an_option_follow_one_another() -> None:
     ],
 )
 def test_a_version_is_the_release_that_it_patches(version: str, name: str) -> None:
-    assert Parser(release_of(version)).name == f"Megatron-LM {name}"
+    assert MegatronParser(release_of(version)).name == f"Megatron-LM {name}"

@@ -11,7 +11,7 @@ import pytest
 from tests.launch.launches import DATA, Read, launch_of, read
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.torchtitan.flavors import FLAVORS
-from trainfit.launch.torchtitan.releases import RELEASES, Release
+from trainfit.launch.torchtitan.releases import RELEASES, TorchtitanRelease
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
@@ -88,7 +88,7 @@ def test_two_names_of_one_key_are_refused() -> None:
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
-def test_every_key_of_a_release_stands_in_a_list(release: Release) -> None:
+def test_every_key_of_a_release_stands_in_a_list(release: TorchtitanRelease) -> None:
     """Whatever its value; one that cannot be it is complained of."""
     others = {"job.config_file", "module", "config"}
     launched = python if release.python else partial(options, framework_version=release.name)
@@ -384,7 +384,7 @@ ODD = ("[]", "{}", "true", "1.5", '"x"', "-1", "[[1], {a = 2}]")
 
 @pytest.mark.parametrize("value", ODD)
 @pytest.mark.parametrize("release", [LEGACY[0], LEGACY[-1]], ids=lambda release: release.name)
-def test_a_value_of_another_kind_breaks_nothing(release: Release, value: str) -> None:
+def test_a_value_of_another_kind_breaks_nothing(release: TorchtitanRelease, value: str) -> None:
     for key in release.keys:
         section, _, name = key.rpartition(".")
         others = "[parallelism]\npipeline_parallel_degree = 2\ncontext_parallel_degree = 2\n"

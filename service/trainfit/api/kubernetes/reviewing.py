@@ -19,7 +19,7 @@ from trainfit.api.kubernetes.review import (
     Refusal,
 )
 from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reasons
-from trainfit.api.replies import Tally, fit_check_tally
+from trainfit.api.replies import JobOutcome, fit_check_tally
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate
 from trainfit.kubernetes.workloads import Workload, workload
@@ -44,7 +44,7 @@ class Decision:
     warnings: tuple[str, ...] = ()
     refusal: Refusal | None = None
     digest: str | None = None
-    tally: Tally | None = None
+    tally: JobOutcome | None = None
 
     def answer(self, uid: str) -> AdmissionReviewed:
         """The decision in the words of Kubernetes."""

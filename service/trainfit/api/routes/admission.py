@@ -20,7 +20,7 @@ from trainfit.api.kubernetes.reviewing import Decision, asking_of, decide, undec
 from trainfit.api.metrics import metrics_of
 from trainfit.api.models import known_model
 from trainfit.api.openapi import problem_responses
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.work import in_worker
 from trainfit.questions.invalid_fields import invalid_fields
 from trainfit.questions.kinds import MAX_ERRORS
@@ -148,6 +148,6 @@ def _seconds_of(request: Request) -> float:
     is there before.
     """
     said = TIMEOUT.fullmatch(request.query_params.get("timeout", ""))
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     waits = float(said[1]) if said else API_SERVER_SECONDS
     return WAITED_FOR * min(waits, settings.request_timeout_seconds)

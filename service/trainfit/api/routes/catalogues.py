@@ -4,14 +4,14 @@ from fastapi import APIRouter
 
 from trainfit.api.kinds import INVALID_PARAMETER, OPERATION_PROBLEMS
 from trainfit.api.openapi import problem_responses
-from trainfit.api.operation import Operation
+from trainfit.api.operation import OperationRoute
 from trainfit.catalog.gpus import gpus
 from trainfit.questions.catalogues import GpuList, ModelList, bundled_models
 
 router = APIRouter(
     prefix="/v1",
     tags=["catalogues"],
-    route_class=Operation,
+    route_class=OperationRoute,
     responses=problem_responses(*OPERATION_PROBLEMS, INVALID_PARAMETER),
 )
 

@@ -25,7 +25,7 @@ from trainfit.api.kinds import INVALID_MESSAGE, ORIGIN_NOT_ALLOWED
 from trainfit.api.middleware import LastResort
 from trainfit.api.models import TOKEN_HEADER
 from trainfit.api.operation import Handler, in_time
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.mcp.tools import TOOLS
 from trainfit.questions.problems import problem
 
@@ -76,7 +76,7 @@ def _is_message(value: Any) -> bool:
 
 def _check_origin(request: Request) -> None:
     """Refuse a page of another origin, even one whose host name leads here (DNS rebinding)."""
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     origin = request.headers.get("origin")
     if origin is not None and not {origin, "*"} & {*settings.cors_origins}:
         detail = "TRAINFIT_CORS_ORIGINS does not name the origin of this page"

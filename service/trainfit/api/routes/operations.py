@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from trainfit.api.metrics import metrics_of
 from trainfit.api.operation import identify
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.catalog.gpus import gpus
 from trainfit.questions.catalogues import bundled_models
 
@@ -28,7 +28,7 @@ async def readyz(request: Request) -> Response:
 
 async def metrics(request: Request) -> Response:
     """Prometheus's text format."""
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     if settings.metrics_need_key:
         identify(request.scope)
     return Response(metrics_of(request).exposition(), media_type=CONTENT_TYPE_LATEST)

@@ -18,11 +18,11 @@ from trainfit.api.kinds import JOB_PROBLEMS, TIMED_OUT
 from trainfit.api.models import HfToken, look_up
 from trainfit.api.openapi import SIGNED, problem_responses
 from trainfit.api.replies import search_portion, search_reply
-from trainfit.api.settings import Settings
+from trainfit.api.settings import ServiceSettings
 from trainfit.api.work import in_worker, reply_from, sent
-from trainfit.decisions.search.search import Standing
+from trainfit.decisions.search.search import SearchProgress
 from trainfit.questions.dimensions import Find
-from trainfit.questions.launches import Asked
+from trainfit.questions.launches import RequestedJob
 from trainfit.questions.problems import Problem, problem
 from trainfit.questions.search import SearchAnswer, progress
 from trainfit.questions.wire import to_json
@@ -68,11 +68,13 @@ async def search(
     return sent(await reply_from(request, "pricing", search_reply, asked, standing, find))
 
 
-async def _in_time(request: Request, asked: Asked[SearchRequest], find: Find) -> Standing:
+async def _in_time(
+    request: Request, asked: RequestedJob[SearchRequest], find: Find
+) -> SearchProgress:
     """The search at its end, or when its time is up. Raises ProblemError."""
-    settings: Settings = request.app.state.settings
+    settings: ServiceSettings = request.app.state.settings
     until = request.state.begun + SEARCHING * settings.request_timeout_seconds
-    standing: Standing | None = None
+    standing: SearchProgress | None = None
     async for each in _portions(request, asked, find, until):
         standing = each
     assert standing is not None
@@ -80,10 +82,10 @@ async def _in_time(request: Request, asked: Asked[SearchRequest], find: Find) ->
 
 
 async def _portions(
-    request: Request, asked: Asked[SearchRequest], find: Find, until: float = inf
-) -> AsyncGenerator[Standing]:
+    request: Request, asked: RequestedJob[SearchRequest], find: Find, until: float = inf
+) -> AsyncGenerator[SearchProgress]:
     """The search after each of its portions, each done in a worker. Raises ProblemError."""
-    standing: Standing | None = None
+    standing: SearchProgress | None = None
     while standing is None or not standing.is_over:
         found = await in_worker(request, "pricing", search_portion, asked, find, standing, until)
         if isinstance(found, Problem):
@@ -93,7 +95,7 @@ async def _portions(
 
 
 async def _events(
-    request: Request, asked: Asked[SearchRequest], find: Find
+    request: Request, asked: RequestedJob[SearchRequest], find: Find
 ) -> AsyncIterator[bytes]:
     deadlines: Deadlines = request.app.state.deadlines
     try:

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.files import read_text
-from trainfit.cli.gate.cases import Case, Outcome
+from trainfit.cli.gate.cases import CheckedJob, Outcome
 from trainfit.documents.document import FileError
 from trainfit.estimator.results import Interval
 
@@ -49,7 +49,9 @@ class Baseline:
 
     checks: list[Was]
 
-    def paired(self, cases: Sequence[Case]) -> tuple[list[tuple[Case, Was | None]], list[Was]]:
+    def paired(
+        self, cases: Sequence[CheckedJob]
+    ) -> tuple[list[tuple[CheckedJob, Was | None]], list[Was]]:
         """Each case with what it was, and what there is no longer. Jobs are the same by file, name
         and card; what is left over, on another card, by file and name.
         """

@@ -45,7 +45,7 @@ ANSWERED_ELSEWHERE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CheckedJob:
     """One job of a file on one card, and the answer."""
 
     entry: Entry
@@ -84,7 +84,7 @@ class Gate:
     fail_on_tight: bool
     fail_on_error: bool
 
-    def fails(self, case: Case) -> bool:
+    def fails(self, case: CheckedJob) -> bool:
         match case.outcome:
             case "fits":
                 return False
@@ -97,7 +97,7 @@ class Gate:
             case _:
                 return True
 
-    def exit_code(self, cases: Sequence[Case]) -> int:
+    def exit_code(self, cases: Sequence[CheckedJob]) -> int:
         """The code of the most severe outcome among the cases that fail, else 0."""
         failed = {case.outcome for case in cases if self.fails(case)}
         return next((EXIT_CODES[each] for each in SEVERITY if each in failed), 0)

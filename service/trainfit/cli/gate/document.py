@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from trainfit.cli.gate.cases import Case, Gate, Outcome
+from trainfit.cli.gate.cases import CheckedJob, Gate, Outcome
 from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json
@@ -26,14 +26,14 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class GateReport:
     """All of them, in the order of the files, and the exit code."""
 
     exit_code: int
     checks: list[Checked]
 
 
-def document(cases: Sequence[Case], gate: Gate) -> str:
+def document(cases: Sequence[CheckedJob], gate: Gate) -> str:
     """The report as JSON."""
     checks = [
         Checked(
@@ -48,4 +48,4 @@ def document(cases: Sequence[Case], gate: Gate) -> str:
         )
         for case in cases
     ]
-    return to_json(Report(gate.exit_code(cases), checks)).decode()
+    return to_json(GateReport(gate.exit_code(cases), checks)).decode()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.markdown import summary
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.job_files import readable
@@ -15,14 +15,14 @@ MAX_SUMMARY_BYTES = 512 * 1024
 """GitHub drops the summaries of a step that has more than 1 MiB."""
 
 
-def workflow_commands(cases: Sequence[Case], gate: Gate) -> str:
+def workflow_commands(cases: Sequence[CheckedJob], gate: Gate) -> str:
     """A workflow command for every reason why a job does not simply fit, and what there was."""
     lines = [command for case in cases for command in _commands(case, gate)]
     failed = sum(map(gate.fails, cases))
     return "\n".join([*lines, f"trainfit: {len(cases)} checked, {failed} failed"])
 
 
-def _commands(case: Case, gate: Gate) -> Iterator[str]:
+def _commands(case: CheckedJob, gate: Gate) -> Iterator[str]:
     if case.outcome == "fits":
         return
     level = "error" if gate.fails(case) else "warning"
@@ -44,7 +44,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def append_summary(cases: Sequence[Case], gate: Gate) -> None:
+def append_summary(cases: Sequence[CheckedJob], gate: Gate) -> None:
     """Add a table to the step's summary, where the runner says that there is one."""
     place = os.environ.get("GITHUB_STEP_SUMMARY")
     if place:

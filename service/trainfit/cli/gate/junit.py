@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from xml.etree import ElementTree
 
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.job_files import readable
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit(cases: Sequence[Case], gate: Gate) -> str:
+def junit(cases: Sequence[CheckedJob], gate: Gate) -> str:
     """The report. What is unknown is skipped: nothing was found against it, nor for it."""
     found = [_case(case, gate) for case in cases]
     counts = {
@@ -27,7 +27,7 @@ def junit(cases: Sequence[Case], gate: Gate) -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=False)
 
 
-def _case(case: Case, gate: Gate) -> ElementTree.Element:
+def _case(case: CheckedJob, gate: Gate) -> ElementTree.Element:
     told_at = notes(case)
     about = {
         "classname": case.path,
@@ -50,7 +50,7 @@ def _case(case: Case, gate: Gate) -> ElementTree.Element:
     return made
 
 
-def _tag(case: Case, gate: Gate) -> str:
+def _tag(case: CheckedJob, gate: Gate) -> str:
     if case.outcome == "unknown":
         return "skipped"
     if case.outcome == "unavailable":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainfit.cli.gate.baseline import Baseline, Was
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.decisions.quantities import GIB, gib_range
 from trainfit.estimator.results import Interval
@@ -17,21 +17,21 @@ MAX_COMMENT_BYTES = 65_000
 HEADING = "### GPU memory\n\n"
 
 
-def markdown(cases: Sequence[Case], gate: Gate, baseline: Baseline | None = None) -> str:
+def markdown(cases: Sequence[CheckedJob], gate: Gate, baseline: Baseline | None = None) -> str:
     """What changed since the baseline; without one, what there is."""
     if baseline is None:
         return summary(cases, gate, MAX_COMMENT_BYTES).rstrip()
     return _difference(cases, gate, baseline).rstrip()
 
 
-def summary(cases: Sequence[Case], gate: Gate, max_bytes: int) -> str:
+def summary(cases: Sequence[CheckedJob], gate: Gate, max_bytes: int) -> str:
     """A row for each job and card, with why and what would help."""
     head = "| job | GPU | verdict | why | what would help |\n| --- | --- | --- | --- | --- |\n"
     rows = [_row(*_about(case, gate), *_explained(case)) for case in cases]
     return f"{_cut(HEADING + head, rows, max_bytes)}\n"
 
 
-def _difference(cases: Sequence[Case], gate: Gate, baseline: Baseline) -> str:
+def _difference(cases: Sequence[CheckedJob], gate: Gate, baseline: Baseline) -> str:
     """A row for each job that changed, or that closes the gate; the others are counted."""
     paired, gone = baseline.paired(cases)
     told = [(case, was) for case, was in paired if _tells(case, was, gate)]
@@ -51,11 +51,11 @@ def _difference(cases: Sequence[Case], gate: Gate, baseline: Baseline) -> str:
     return f"{opening}{table}{closing}"
 
 
-def _tells(case: Case, was: Was | None, gate: Gate) -> bool:
+def _tells(case: CheckedJob, was: Was | None, gate: Gate) -> bool:
     return gate.fails(case) or case.outcome != "fits" or _changed(case, was)
 
 
-def _changed(case: Case, was: Was | None) -> bool:
+def _changed(case: CheckedJob, was: Was | None) -> bool:
     return (
         was is None
         or (was.outcome, was.gpu) != (case.outcome, case.gpu)
@@ -63,7 +63,7 @@ def _changed(case: Case, was: Was | None) -> bool:
     )
 
 
-def _compared(case: Case, was: Was | None, gate: Gate) -> str:
+def _compared(case: CheckedJob, was: Was | None, gate: Gate) -> str:
     job, gpu, verdict = _about(case, gate)
     now = _needs(case)
     change = ""
@@ -79,18 +79,18 @@ def _compared(case: Case, was: Was | None, gate: Gate) -> str:
     return _row(job, gpu, verdict, needs, change, *_explained(case))
 
 
-def _needs(case: Case) -> Interval | None:
+def _needs(case: CheckedJob) -> Interval | None:
     binding = case.answer.binding if isinstance(case.answer, FitCheckAnswer) else None
     return None if binding is None else binding.device_bytes
 
 
-def _about(case: Case, gate: Gate) -> tuple[str, str, str]:
+def _about(case: CheckedJob, gate: Gate) -> tuple[str, str, str]:
     mark = "❌" if gate.fails(case) else "✅" if case.outcome == "fits" else "⚠️"
     place = f"{case.entry.name}\n{case.path}:{case.entry.line}"
     return place, case.gpu, f"{mark} {WORDS[case.outcome]}"
 
 
-def _explained(case: Case) -> tuple[str, str]:
+def _explained(case: CheckedJob) -> tuple[str, str]:
     allowed = [f"allowed: {case.allowed}"] if case.allowed else []
     why = "\n".join([*(note.text for note in notes(case)), *allowed])
     return why, "\n".join(advice(case))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from trainfit import __version__
-from trainfit.cli.gate.cases import Case, Gate, Outcome
+from trainfit.cli.gate.cases import CheckedJob, Gate, Outcome
 from trainfit.cli.gate.words import Note, advice, notes
 from trainfit.cli.job_files import readable
 
@@ -115,7 +115,7 @@ RULES: Mapping[Outcome, Rule] = {
 }
 
 
-def sarif(cases: Sequence[Case], gate: Gate) -> str:
+def sarif(cases: Sequence[CheckedJob], gate: Gate) -> str:
     """The log of one run; jobs that fit leave no result."""
     driver = {
         "name": "trainfit",
@@ -128,7 +128,7 @@ def sarif(cases: Sequence[Case], gate: Gate) -> str:
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
 
-def _results(case: Case, gate: Gate) -> Iterator[dict[str, Any]]:
+def _results(case: CheckedJob, gate: Gate) -> Iterator[dict[str, Any]]:
     if case.outcome == "fits":
         return
     rule = RULES[case.outcome]
@@ -176,7 +176,7 @@ def _region(note: Note) -> dict[str, int]:
     }
 
 
-def _fingerprint(case: Case, rule: Rule, ordinal: int) -> str:
+def _fingerprint(case: CheckedJob, rule: Rule, ordinal: int) -> str:
     """A fingerprint that stays while the same job, with this layout, has this result on this
     card.
     """

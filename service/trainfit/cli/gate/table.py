@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from trainfit.cli.colours import STYLES
-from trainfit.cli.gate.cases import Case, Gate
+from trainfit.cli.gate.cases import CheckedJob, Gate
 from trainfit.cli.gate.words import WORDS, advice, notes
 from trainfit.cli.terminal import labelled, print_all, table
 from trainfit.decisions.quantities import gib, gib_range
 from trainfit.questions.fit_check import FitCheckAnswer
 
 
-def print_table(cases: Sequence[Case], gate: Gate) -> None:
+def print_table(cases: Sequence[CheckedJob], gate: Gate) -> None:
     """A row for each job and card; what closes the gate is marked."""
     rows = table(
         ["", "job", "GPU", "verdict"],
@@ -30,7 +30,7 @@ def print_table(cases: Sequence[Case], gate: Gate) -> None:
     print_all(rows, *([labelled(explained)] if explained else []))
 
 
-def _cells(case: Case) -> tuple[str, str, str]:
+def _cells(case: CheckedJob) -> tuple[str, str, str]:
     place = f"{case.path}:{case.entry.line}"
     if not isinstance(case.answer, FitCheckAnswer):
         return "", "", place
@@ -39,7 +39,7 @@ def _cells(case: Case) -> tuple[str, str, str]:
     return needed, gib(case.answer.usable_bytes), place
 
 
-def _explained(case: Case) -> Iterator[tuple[str, str | Text]]:
+def _explained(case: CheckedJob) -> Iterator[tuple[str, str | Text]]:
     changes = list(advice(case))
     if case.outcome == "fits" and not changes:
         return

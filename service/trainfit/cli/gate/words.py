@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from trainfit.cli.gate.cases import Case
+from trainfit.cli.gate.cases import CheckedJob
 from trainfit.cli.job_files import JobEntry
 from trainfit.cli.refusals import as_flag, in_flags, place, typed
 from trainfit.decisions.quantities import gib, gib_range, plain
@@ -35,7 +35,7 @@ class Note:
     text: str
 
 
-def notes(case: Case) -> list[Note]:
+def notes(case: CheckedJob) -> list[Note]:
     """At least one for every outcome."""
     answer = case.answer
     if isinstance(answer, Problem):
@@ -72,7 +72,7 @@ DECIDING: Mapping[ComponentName, tuple[str, ...]] = {
 """The fields that decide most how large a component is, the first before others."""
 
 
-def _deciding(case: Case, answer: FitCheckAnswer, binding: Binding) -> tuple[str, int | None]:
+def _deciding(case: CheckedJob, answer: FitCheckAnswer, binding: Binding) -> tuple[str, int | None]:
     """Where a job or a launch says what decides most of what it needs and may not have, as a
     pointer into what was asked, and the line of a launch; otherwise the whole of it.
     """
@@ -88,7 +88,7 @@ def _deciding(case: Case, answer: FitCheckAnswer, binding: Binding) -> tuple[str
     return "", None
 
 
-def _note(case: Case, pointer: str, line: int | None, text: str) -> Note:
+def _note(case: CheckedJob, pointer: str, line: int | None, text: str) -> Note:
     return Note(*case.entry.place_of(pointer, line), text)
 
 
@@ -108,7 +108,7 @@ def _needs(check: FitCheckAnswer, binding: Binding) -> str:
     )
 
 
-def advice(case: Case) -> Iterator[str]:
+def advice(case: CheckedJob) -> Iterator[str]:
     """What would help most, the best first, and the largest values that fit where asked for."""
     if isinstance(case.answer, Problem):
         return

@@ -23,7 +23,7 @@ from trainfit.specs.reconcile import Figure
 from trainfit.specs.snapshot import SnapshotSummary
 
 
-class Recorded(NamedTuple):
+class RankRecording(NamedTuple):
     """A recording of a rank, and the ledger of its stage. `loaded` are how many blocks of which
     bytes are there before the first step, where requests are known.
     """
@@ -67,7 +67,7 @@ def reconcile(
     price: Callable[[Job], Estimate],
     first_step: Callable[[], Estimate],
     capacity_bytes: int | None,
-    recorded: Recorded | None = None,
+    recorded: RankRecording | None = None,
 ) -> Reconciliation:
     """The figures of a run of the job beside its estimate, and what was recorded of one of its
     ranks. `price` estimates what it may have been instead,
@@ -88,7 +88,7 @@ def reconcile(
     )
 
 
-def _matched(recorded: Recorded, estimate: Estimate) -> SnapshotMatch:
+def _matched(recorded: RankRecording, estimate: Estimate) -> SnapshotMatch:
     stage = estimate.stages[recorded.pp_rank]
     return matched(recorded.summary, recorded.modules, recorded.loaded, stage)
 

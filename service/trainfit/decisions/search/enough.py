@@ -10,8 +10,8 @@ from typing import Any
 from trainfit.decisions.patch import patch
 from trainfit.decisions.search.ground import Ground, PlanOf, grounds
 from trainfit.decisions.search.ladders import Rung
-from trainfit.decisions.search.results import Option, Tally
-from trainfit.decisions.search.space import Sizes, layouts, micro_batches, stepped, worlds
+from trainfit.decisions.search.results import FittingJob, Tally
+from trainfit.decisions.search.space import LayoutSizes, layouts, micro_batches, stepped, worlds
 from trainfit.decisions.search.splits import SAYS_SPLIT
 from trainfit.decisions.suggestions import Suggestion, Timing
 from trainfit.estimator.memo import Memo
@@ -76,14 +76,14 @@ def _leaving_layout_open(request: FitCheckRequest) -> SearchRequest:
     )
 
 
-def _most_divided(ground: Ground, num_gpus: int) -> Iterator[Sizes]:
+def _most_divided(ground: Ground, num_gpus: int) -> Iterator[LayoutSizes]:
     """Layouts that divide the model over most ranks, over as few stages as they can. What shares
     weights out divides it over all, unless pipelines are what its framework is for.
     """
     job = ground.on(num_gpus)
     pipelines = conventions_of(job).sharding == "optim"
 
-    def order(sizes: Sizes) -> tuple[int, int, int, int]:
+    def order(sizes: LayoutSizes) -> tuple[int, int, int, int]:
         shared = ("data_parallel_sharding_strategy", "optim_grads_params") in sizes.others
         ranks = num_gpus if shared and not pipelines else sizes.tp * sizes.pp
         return -ranks * sizes.ep, -ranks, sizes.pp, -sizes.tp
@@ -93,7 +93,7 @@ def _most_divided(ground: Ground, num_gpus: int) -> Iterator[Sizes]:
             yield sizes
 
 
-def _option(ground: Ground, job: Job) -> Option | None:
+def _option(ground: Ground, job: Job) -> FittingJob | None:
     try:
         return ground.option(job, Tally())
     except RefusedError:
@@ -101,7 +101,7 @@ def _option(ground: Ground, job: Job) -> Option | None:
 
 
 def _suggestion(
-    request: FitCheckRequest, estimate: Estimate, option: Option, sizes: Sizes, rung: Rung
+    request: FitCheckRequest, estimate: Estimate, option: FittingJob, sizes: LayoutSizes, rung: Rung
 ) -> Suggestion:
     named = {"tp": sizes.tp, "pp": sizes.pp, "cp": sizes.cp, "ep": sizes.ep, **dict(sizes.others)}
     gone = request.parallelism.model_fields_set.intersection(SIZES) - named.keys()

@@ -16,9 +16,9 @@ from math import inf
 from typing import NamedTuple
 
 from trainfit.decisions.search.ground import Ground
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.scouting import Prospect, laid_out, prospect
-from trainfit.decisions.search.space import Sizes, micro_batches, stepped
+from trainfit.decisions.search.space import LayoutSizes, micro_batches, stepped
 from trainfit.decisions.search.splits import SAYS_SPLIT, leaves_split_open
 from trainfit.estimator.results import Interval
 from trainfit.resolve.findings import RefusedError
@@ -49,7 +49,7 @@ class Seen(IntEnum):
 class SearchStep(NamedTuple):
     """A layout, a size of its micro-batch, and a rung of the ladder; its plan once it is timed."""
 
-    sizes: Sizes
+    sizes: LayoutSizes
     micro_batch: int
     seen: Seen = Seen.LARGEST_BATCH
     rung: int = 0
@@ -69,21 +69,26 @@ class Rivals(NamedTuple):
     wanted: int
     slowest: float
 
-    def last(self, found: Sequence[Option]) -> float:
+    def last(self, found: Sequence[FittingJob]) -> float:
         """What is slower is not among the wanted; of what ties with the first more may be told."""
         paces = sorted([*self.paces, *(each.pace for each in found)])
         return min(self.slowest, paces[self.wanted - 1] if len(paces) >= self.wanted else inf)
 
 
 def fastest(
-    ground: Ground, num_gpus: int, rivals: Rivals, most: int, too_large: set[Sizes], tally: Tally
-) -> Iterator[Option]:
+    ground: Ground,
+    num_gpus: int,
+    rivals: Rivals,
+    most: int,
+    too_large: set[LayoutSizes],
+    tally: Tally,
+) -> Iterator[FittingJob]:
     """Those layouts on so many GPUs that are among the fastest of all, the first of them in any
     case, and of those that tie with it such as leave more free; each on the lowest rung that fits.
     They are told as they are found, the fastest first.
     """
     line = _Line(ground, num_gpus, most, too_large, tally)
-    found: list[Option] = []
+    found: list[FittingJob] = []
     last, longest, roomiest = rivals.last(found), _longest(found, rivals), 0
     while (first := line.next(longest)) is not None:
         pace, step = first
@@ -102,7 +107,7 @@ def fastest(
     line.close()
 
 
-def _longest(found: Sequence[Option], rivals: Rivals) -> float:
+def _longest(found: Sequence[FittingJob], rivals: Rivals) -> float:
     """Seconds for a token up to which something may be found that is told."""
     if not found:
         return rivals.slowest
@@ -114,7 +119,7 @@ class _Line:
     """What waits on a ground, by the least seconds for a token."""
 
     def __init__(
-        self, ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
+        self, ground: Ground, num_gpus: int, most: int, too_large: set[LayoutSizes], tally: Tally
     ) -> None:
         self._ground, self._num_gpus, self._too_large, self._tally = (
             ground,
@@ -127,7 +132,7 @@ class _Line:
         self._fills = schedule in (None, "1f1b", "interleaved", "gpipe")
         self._splits = leaves_split_open(self._on)
         self._order = count()
-        self._prospects: dict[Sizes, Prospect | None] = {}
+        self._prospects: dict[LayoutSizes, Prospect | None] = {}
         self._last_rung = 0
         self._waiting = [
             (least, next(self._order), step)
@@ -206,7 +211,7 @@ class _Line:
     def _join(self, least: float, step: SearchStep) -> None:
         heappush(self._waiting, (least, next(self._order), step))
 
-    def _steps(self, sizes: Iterator[Sizes]) -> Iterator[tuple[float, SearchStep]]:
+    def _steps(self, sizes: Iterator[LayoutSizes]) -> Iterator[tuple[float, SearchStep]]:
         for each in sizes:
             counts = micro_batches(self._on, each.dp(self._num_gpus))
             whole = _whole(self._ground, each, counts[-1])
@@ -214,7 +219,7 @@ class _Line:
                 step = SearchStep(each, size)
                 yield self._at_least(step, whole), step
 
-    def _prospect(self, sizes: Sizes) -> Prospect | None:
+    def _prospect(self, sizes: LayoutSizes) -> Prospect | None:
         if sizes not in self._prospects:
             self._prospects[sizes] = prospect(
                 self._ground, self._on, sizes, self._too_large, self._tally
@@ -245,7 +250,7 @@ class _Line:
         return (m * share + idle) / (m * samples * training.seq_length)
 
 
-def _whole(ground: Ground, sizes: Sizes, micro_batch: int) -> float:
+def _whole(ground: Ground, sizes: LayoutSizes, micro_batch: int) -> float:
     """Seconds for which a sample keeps the ranks of one stage that held the whole model busy, in
     micro-batches of this size: in smaller ones no less. 0 where no such stage is consistent.
     """

@@ -10,7 +10,7 @@ from trainfit.catalog.speed import gpu_speeds
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.room import Room, room_on
 from trainfit.decisions.search.ladders import Rung, ladder
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.space import Axes, axes
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.memo import Memo
@@ -84,7 +84,7 @@ class Ground:
         """What a plan needs, without what the allocator holds beyond the tensors."""
         return least_bytes(plan, self.memo)
 
-    def option(self, job: Job, tally: Tally) -> Option | None:
+    def option(self, job: Job, tally: Tally) -> FittingJob | None:
         """The job with all that it needs; None where it has no verdict that is accepted. Raises
         RefusedError and, as all that makes a plan does, TimeUpError.
         """
@@ -107,7 +107,9 @@ class Ground:
         most = max(stage.device_bytes.high for stage in found.stages)
         headroom, time = self.room.usable_bytes - most, self.time(plan)
         price = self.price_per_gpu_hour
-        return Option(job, plan.layout.num_gpus, self.gpu, verdict, found, headroom, time, price)
+        return FittingJob(
+            job, plan.layout.num_gpus, self.gpu, verdict, found, headroom, time, price
+        )
 
     def time(self, plan: Plan) -> StepTime | None:
         """The time of a step; None where the card's speed is not known."""

@@ -9,7 +9,7 @@ from itertools import count
 
 from trainfit.decisions.limits import LONGEST_SEQUENCE, last_that_holds, micro_batch_sizes
 from trainfit.decisions.search.ground import Ground
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.scouting import Prospect
 from trainfit.decisions.search.space import stepped
 from trainfit.resolve.findings import RefusedError
@@ -20,19 +20,19 @@ from trainfit.specs.job import Job
 
 def most_headroom(
     ground: Ground, prospects: Iterable[Prospect], wanted: int, tally: Tally
-) -> list[Option]:
+) -> list[FittingJob]:
     """The `wanted` layouts that leave most free, each on the rung that keeps least. One that is
     priced waits in line until no other can leave more.
     """
     order = count()
-    line: list[tuple[int, int, Prospect | Option]] = [
+    line: list[tuple[int, int, Prospect | FittingJob]] = [
         (each.least.high, next(order), each) for each in prospects
     ]
     heapify(line)
-    found: list[Option] = []
+    found: list[FittingJob] = []
     while line and len(found) < wanted:
         _, _, first = heappop(line)
-        if isinstance(first, Option):
+        if isinstance(first, FittingJob):
             found.append(first)
             continue
         option = _leanest(ground, first.jobs(ground, first.micro_batches[0]), tally)
@@ -47,7 +47,7 @@ def most_headroom(
 
 def longest_sequence(
     ground: Ground, prospects: Iterable[Prospect], wanted: int, tally: Tally
-) -> list[Option]:
+) -> list[FittingJob]:
     """The `wanted` layouts that take the longest sequences."""
 
     def lengths(_: Prospect, job: Job) -> Sequence[int]:
@@ -59,7 +59,7 @@ def longest_sequence(
 
 def largest_micro_batch(
     ground: Ground, prospects: Iterable[Prospect], wanted: int, tally: Tally
-) -> list[Option]:
+) -> list[FittingJob]:
     """The `wanted` layouts that take the largest micro-batches."""
 
     def sizes(prospect: Prospect, job: Job) -> Sequence[int]:
@@ -77,7 +77,7 @@ def _largest(
     tally: Tally,
     name: str,
     values_of: Callable[[Prospect, Job], Sequence[int]],
-) -> list[Option]:
+) -> list[FittingJob]:
     """The `wanted` layouts with the largest value of a field of training that fits, and of each the
     lowest rung on which it does. One that does not take more than those found is left at that.
     """
@@ -121,7 +121,7 @@ def _largest(
     ]
 
 
-def _leanest(ground: Ground, rungs: Sequence[Job], tally: Tally) -> Option | None:
+def _leanest(ground: Ground, rungs: Sequence[Job], tally: Tally) -> FittingJob | None:
     """The highest rung that is consistent, where it fits."""
     for job in reversed(rungs):
         try:
@@ -131,7 +131,7 @@ def _leanest(ground: Ground, rungs: Sequence[Job], tally: Tally) -> Option | Non
     return None
 
 
-def _first(ground: Ground, rungs: Sequence[Job], tally: Tally) -> Option | None:
+def _first(ground: Ground, rungs: Sequence[Job], tally: Tally) -> FittingJob | None:
     """The lowest rung that fits."""
     for job in rungs:
         try:

@@ -73,7 +73,7 @@ class Tally:
         return Tried(self.layouts, self.jobs, fell)
 
 
-class Option(NamedTuple):
+class FittingJob(NamedTuple):
     """A job that fits, with what it needs. `headroom_bytes` stay free of what it may use of the
     card, by the high bound of the stage that needs most.
     """
@@ -99,11 +99,11 @@ class Option(NamedTuple):
         return inf if self.time is None else 1 / self.time.tokens_per_second
 
 
-def pareto(options: Iterable[Option]) -> list[Option]:
+def pareto(options: Iterable[FittingJob]) -> list[FittingJob]:
     """The options than which no other is as fast, on as few GPUs, with as much headroom, and better
     in one of these; the fewest GPUs first, and the fastest of them.
     """
-    front: list[Option] = []
+    front: list[FittingJob] = []
     for each in sorted(options, key=lambda each: (each.num_gpus, each.pace, -each.headroom_bytes)):
         if all(
             each.pace < other.pace or each.headroom_bytes > other.headroom_bytes for other in front

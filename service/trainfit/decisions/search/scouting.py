@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from trainfit.decisions.search.ground import Ground
 from trainfit.decisions.search.results import Tally
-from trainfit.decisions.search.space import Sizes, layouts, micro_batches, stepped
+from trainfit.decisions.search.space import LayoutSizes, layouts, micro_batches, stepped
 from trainfit.estimator.assumptions import not_followed, warnings_of
 from trainfit.estimator.results import Interval
 from trainfit.resolve.findings import RefusedError
@@ -24,7 +24,7 @@ class Prospect(NamedTuple):
 
     least: Interval
     num_gpus: int
-    sizes: Sizes
+    sizes: LayoutSizes
     micro_batches: Sequence[int]
 
     def jobs(self, ground: Ground, micro_batch: int) -> list[Job]:
@@ -34,7 +34,7 @@ class Prospect(NamedTuple):
 
 
 def scout(
-    ground: Ground, num_gpus: int, most: int, too_large: set[Sizes], tally: Tally
+    ground: Ground, num_gpus: int, most: int, too_large: set[LayoutSizes], tally: Tally
 ) -> Iterator[Prospect]:
     """The layouts of so many GPUs that can fit, `most` of them looked at."""
     job = ground.on(num_gpus)
@@ -44,7 +44,7 @@ def scout(
             yield found
 
 
-def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator[Sizes]:
+def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator[LayoutSizes]:
     """`most` layouts of so many GPUs, those alone that a global batch divides over."""
     job = ground.on(num_gpus)
     for number, sizes in enumerate(layouts(job, ground.model, ground.axes)):
@@ -61,7 +61,7 @@ def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator
 
 
 def prospect(
-    ground: Ground, job: Job, sizes: Sizes, too_large: set[Sizes], tally: Tally
+    ground: Ground, job: Job, sizes: LayoutSizes, too_large: set[LayoutSizes], tally: Tally
 ) -> Prospect | None:
     """A layout of the job's number of GPUs that can fit; None where it is inconsistent, or cannot.
     `too_large` are those that did not fit on more GPUs: fewer ranks share their states out.

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from trainfit.decisions.search.fastest import SLOWEST, Rivals, fastest
 from trainfit.decisions.search.ground import Ground, TimeUpError
 from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom
-from trainfit.decisions.search.results import Option, Tally
+from trainfit.decisions.search.results import FittingJob, Tally
 from trainfit.decisions.search.scouting import Prospect, scout
-from trainfit.decisions.search.space import Sizes, worlds
+from trainfit.decisions.search.space import LayoutSizes, worlds
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.search import BY_TIME, Objective, SearchRequest
 
@@ -49,7 +49,7 @@ class Portion(NamedTuple):
 
 
 @dataclass(slots=True)
-class Standing:
+class SearchProgress:
     """How far a search is; it can be handed from one process to another between its portions. One
     that is cut goes no further: its time was up within a portion.
     """
@@ -58,8 +58,8 @@ class Standing:
     done: int = 0
     tally: Tally = field(default_factory=Tally)
     prospects: dict[tuple[int, int], list[Prospect]] = field(default_factory=dict)
-    too_large: dict[int, set[Sizes]] = field(default_factory=dict)
-    options: list[Option] = field(default_factory=list)
+    too_large: dict[int, set[LayoutSizes]] = field(default_factory=dict)
+    options: list[FittingJob] = field(default_factory=list)
     is_cut: bool = False
 
     @property
@@ -67,7 +67,7 @@ class Standing:
         return self.is_cut or self.done == len(self.portions)
 
 
-Settle = Callable[[Ground, Iterable[Prospect], int, Tally], list[Option]]
+Settle = Callable[[Ground, Iterable[Prospect], int, Tally], list[FittingJob]]
 SETTLES: Mapping[Objective, Settle] = {
     "fewest_gpus": most_headroom,
     "most_headroom": most_headroom,
@@ -76,7 +76,7 @@ SETTLES: Mapping[Objective, Settle] = {
 }
 
 
-def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
+def begin(request: SearchRequest, grounds: Sequence[Ground]) -> SearchProgress:
     """A search of which nothing is done. Numbers of GPUs are tried ascending where the fewest are
     sought; else descending, since what does not fit on many fits on no fewer. Each is settled
     before the next, so that a search that is cut short has found something.
@@ -86,7 +86,7 @@ def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
     by_time = request.objective in BY_TIME and all(each.is_timed for each in grounds)
     whats: Sequence[Literal["scout", "settle", "time"]]
     whats = ("time",) if by_time else ("scout", "settle")
-    return Standing(
+    return SearchProgress(
         [
             Portion(what, ground, size)
             for size in (sizes if ascends else reversed(sizes))
@@ -96,7 +96,7 @@ def begin(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
     )
 
 
-def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
+def advance(request: SearchRequest, grounds: Sequence[Ground], standing: SearchProgress) -> None:
     """Do the next portion, or what of it there is time for."""
     try:
         _do_next(request, grounds, standing)
@@ -104,13 +104,13 @@ def advance(request: SearchRequest, grounds: Sequence[Ground], standing: Standin
         standing.is_cut = True
 
 
-def _do_next(request: SearchRequest, grounds: Sequence[Ground], standing: Standing) -> None:
+def _do_next(request: SearchRequest, grounds: Sequence[Ground], standing: SearchProgress) -> None:
     what, number, num_gpus = standing.portions[standing.done]
     ground, place, tally = grounds[number], (number, num_gpus), standing.tally
     ascends = request.objective == "fewest_gpus"
     most = MOST[ground.job.framework.name]
     left = min(most.at_once, most.layouts - tally.layouts)
-    too_large = set[Sizes]() if ascends else standing.too_large.setdefault(number, set())
+    too_large = set[LayoutSizes]() if ascends else standing.too_large.setdefault(number, set())
     match what:
         case "scout":
             standing.prospects[place] = list(scout(ground, num_gpus, left, too_large, tally))
@@ -130,7 +130,9 @@ def _do_next(request: SearchRequest, grounds: Sequence[Ground], standing: Standi
         ]
 
 
-def _rivals(request: SearchRequest, ground: Ground, standing: Standing, num_gpus: int) -> Rivals:
+def _rivals(
+    request: SearchRequest, ground: Ground, standing: SearchProgress, num_gpus: int
+) -> Rivals:
     """What was found so far, and what pace may still be among the best, or worth to be told."""
     floor, options = request.min_tokens_per_second, standing.options
     slowest = inf if floor is None else 1 / floor
@@ -146,19 +148,19 @@ def _rivals(request: SearchRequest, ground: Ground, standing: Standing, num_gpus
 
 
 def ranked(
-    request: SearchRequest, options: Iterable[Option], most: int | None = None
-) -> list[Option]:
+    request: SearchRequest, options: Iterable[FittingJob], most: int | None = None
+) -> list[FittingJob]:
     """As many as are asked for, unless told. The best first; where two are alike, the faster one,
     the one that leaves more free, and then in the order in which they were tried.
     """
 
-    def order(each: Option) -> tuple[float, float, int]:
+    def order(each: FittingJob) -> tuple[float, float, int]:
         return value(each, request), each.pace, -each.headroom_bytes
 
     return sorted(options, key=order)[: most or request.best]
 
 
-def value(option: Option, request: SearchRequest) -> float:
+def value(option: FittingJob, request: SearchRequest) -> float:
     """What the objective asks for: the less the better."""
     match request.objective:
         case "fastest":
@@ -175,7 +177,7 @@ def value(option: Option, request: SearchRequest) -> float:
             return -option.job.training.micro_batch_size
 
 
-def search(request: SearchRequest, grounds: Sequence[Ground]) -> Standing:
+def search(request: SearchRequest, grounds: Sequence[Ground]) -> SearchProgress:
     """A search from its beginning to its end."""
     standing = begin(request, grounds)
     while not standing.is_over:

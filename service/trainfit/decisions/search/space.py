@@ -26,7 +26,7 @@ ENOUGH_TOKENS = 16_384
 """Tokens of a micro-batch, with which products gain next to nothing from more rows."""
 
 
-class Sizes(NamedTuple):
+class LayoutSizes(NamedTuple):
     """A layout, as the fields of parallelism that it sets."""
 
     tp: int
@@ -69,7 +69,7 @@ def axes(job: Job, model: ModelSpec, max_tp: int, *, any_cp: bool, compared: boo
     )
 
 
-def layouts(job: Job, model: ModelSpec, tried: Axes) -> Iterator[Sizes]:
+def layouts(job: Job, model: ModelSpec, tried: Axes) -> Iterator[LayoutSizes]:
     """Every layout of the job's number of GPUs."""
     world = job.parallelism.num_gpus
     assert world is not None
@@ -85,7 +85,7 @@ def layouts(job: Job, model: ModelSpec, tried: Axes) -> Iterator[Sizes]:
                         for cp in tried.cp:
                             if world % (tp * pp * cp) == 0:
                                 others = {**interleaved, **split, **etp, **sharding}
-                                yield Sizes(tp, pp, cp, ep, tuple(others.items()))
+                                yield LayoutSizes(tp, pp, cp, ep, tuple(others.items()))
 
 
 def _of_experts(

@@ -6,7 +6,7 @@ library.
 
 from trainfit.estimator.allocator.caching import CachingAllocator, OutOfMemoryError
 from trainfit.estimator.allocator.device import Addresses, Device
-from trainfit.estimator.allocator.history import Entry, History
+from trainfit.estimator.allocator.history import History, TraceEntry
 from trainfit.estimator.allocator.replay import RepeatedSteps, repeat, replay
 from trainfit.estimator.allocator.requests import (
     Allocate,
@@ -22,8 +22,8 @@ from trainfit.estimator.allocator.requests import (
 from trainfit.estimator.allocator.settings import Settings, SettingsError, parse_settings
 from trainfit.estimator.allocator.snapshot import (
     Fragmentation,
-    Segment,
     SegmentBlock,
+    SegmentSnapshot,
     fragmentation,
 )
 
@@ -35,7 +35,6 @@ __all__ = [
     "Device",
     "EmptyCache",
     "EndPool",
-    "Entry",
     "Fragmentation",
     "Free",
     "History",
@@ -45,10 +44,11 @@ __all__ = [
     "ReleasePool",
     "RepeatedSteps",
     "Request",
-    "Segment",
     "SegmentBlock",
+    "SegmentSnapshot",
     "Settings",
     "SettingsError",
+    "TraceEntry",
     "fragmentation",
     "parse_settings",
     "repeat",

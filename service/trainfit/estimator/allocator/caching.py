@@ -29,7 +29,7 @@ from trainfit.estimator.allocator.settings import MIN_BLOCK, SMALL_SIZE, Setting
 from trainfit.estimator.allocator.snapshot import (
     AWAITING,
     INACTIVE,
-    Segment,
+    SegmentSnapshot,
     snapshot,
 )
 from trainfit.estimator.allocator.streams import Stream, StreamUses
@@ -477,14 +477,14 @@ class CachingAllocator:
             self.device.addresses.state(),
         )
 
-    def segments(self) -> tuple[Segment, ...]:
+    def segments(self) -> tuple[SegmentSnapshot, ...]:
         """The segments with their blocks, by address (snapshot)."""
         tensors = {block: tensor for tensor, block in self._live.items() if block is not None}
         return snapshot((head for _, head in sorted(self._segments.items())), tensors)
 
     @classmethod
     def resumed(
-        cls, segments: Iterable[Segment], settings: Settings, device: Device
+        cls, segments: Iterable[SegmentSnapshot], settings: Settings, device: Device
     ) -> CachingAllocator:
         """An allocator that holds these segments, oldest first, and goes on from there. Segments
         that expand, and blocks that streams still use, cannot be resumed.
@@ -497,7 +497,7 @@ class CachingAllocator:
         allocator.reset_peaks()
         return allocator
 
-    def _resume(self, segment: Segment) -> None:
+    def _resume(self, segment: SegmentSnapshot) -> None:
         pool = self._pool(segment.small, segment.stream, segment.owner)
         self.device.hold(segment.size)
         block = pool.segment(segment.address, segment.size, self.device.made)

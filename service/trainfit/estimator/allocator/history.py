@@ -18,7 +18,7 @@ SegmentAction = Literal["segment_alloc", "segment_free", "segment_map", "segment
 Action = Literal["alloc", "free_requested", "free_completed"] | SegmentAction
 
 
-class Entry(NamedTuple):
+class TraceEntry(NamedTuple):
     """Something that happened to `size` bytes at an address: to those that were requested of a
     block, to a segment, or to pages of an expandable one. `tensor` is what the block is of.
     """
@@ -36,10 +36,10 @@ class History:
     def __init__(self, settings: Settings, capacity_bytes: int | None = None) -> None:
         self._device = _Watched(capacity_bytes)
         self.allocator = CachingAllocator(settings, self._device)
-        self._held: dict[Hashable, Entry] = {}
-        self._waiting: list[Entry] = []
+        self._held: dict[Hashable, TraceEntry] = {}
+        self._waiting: list[TraceEntry] = []
 
-    def ask(self, request: Request) -> Iterator[Entry]:
+    def ask(self, request: Request) -> Iterator[TraceEntry]:
         """Serve a request. Raises OutOfMemoryError."""
         allocator, address = self.allocator, 0
         if isinstance(request, Allocate):
@@ -54,10 +54,10 @@ class History:
         yield from self._device.take_entries()
         if isinstance(request, Allocate) and request.nbytes > 0:
             tensor, nbytes, stream = request
-            entry = self._held[tensor] = Entry("alloc", address, nbytes, stream, tensor)
+            entry = self._held[tensor] = TraceEntry("alloc", address, nbytes, stream, tensor)
             yield entry
 
-    def _completed(self) -> Iterator[Entry]:
+    def _completed(self) -> Iterator[TraceEntry]:
         """Frees that no other stream keeps waiting any more."""
         if self._waiting:
             still = self.allocator.waiting_addresses
@@ -75,10 +75,10 @@ class _Watched(Device):
     def __init__(self, capacity_bytes: int | None) -> None:
         super().__init__(capacity_bytes)
         self.stream: Hashable = 0
-        self._entries: list[Entry] = []
+        self._entries: list[TraceEntry] = []
         self._streams: dict[int, Hashable] = {}
 
-    def take_entries(self) -> list[Entry]:
+    def take_entries(self) -> list[TraceEntry]:
         """What was not told so far."""
         entries, self._entries = self._entries, []
         return entries
@@ -107,4 +107,4 @@ class _Watched(Device):
     def _tell(self, action: SegmentAction, address: int, size: int, stream: Hashable) -> None:
         if action == "segment_alloc":
             self._streams[address] = stream
-        self._entries.append(Entry(action, address, size, stream))
+        self._entries.append(TraceEntry(action, address, size, stream))

@@ -29,7 +29,7 @@ class SegmentBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class SegmentSnapshot:
     """Memory of the card in one piece. `owner` is its private pool, None the default one."""
 
     address: int
@@ -56,7 +56,7 @@ class Fragmentation:
     unused_bytes: int
 
 
-def fragmentation(segments: Iterable[Segment]) -> Fragmentation:
+def fragmentation(segments: Iterable[SegmentSnapshot]) -> Fragmentation:
     """What the reserved bytes of segments are made of."""
     requested = rounding = split = unused = 0
     for segment in segments:
@@ -71,16 +71,18 @@ def fragmentation(segments: Iterable[Segment]) -> Fragmentation:
     return Fragmentation(requested, rounding, split, unused)
 
 
-def snapshot(heads: Iterable[Block], tensors: Mapping[Block, Hashable]) -> tuple[Segment, ...]:
+def snapshot(
+    heads: Iterable[Block], tensors: Mapping[Block, Hashable]
+) -> tuple[SegmentSnapshot, ...]:
     """The segments that begin with these blocks. Of an expandable one, every range with memory
     behind it is a segment.
     """
     return tuple(_segment(run, tensors) for head in heads for run in _mapped_runs(head))
 
 
-def _segment(run: list[Block], tensors: Mapping[Block, Hashable]) -> Segment:
+def _segment(run: list[Block], tensors: Mapping[Block, Hashable]) -> SegmentSnapshot:
     pool = run[0].pool
-    return Segment(
+    return SegmentSnapshot(
         address=run[0].address,
         size=sum(block.size for block in run),
         small=pool.small,

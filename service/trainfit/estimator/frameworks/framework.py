@@ -14,7 +14,7 @@ from trainfit.specs.calibration import Trained
 from trainfit.specs.precision import Fp8Recipe
 
 if TYPE_CHECKING:
-    from trainfit.estimator.ledger import Group, Operation
+    from trainfit.estimator.ledger import BlockOperation, Group
     from trainfit.estimator.local_parameters import ParameterTable
     from trainfit.estimator.memo import Memo
     from trainfit.estimator.rank import Ranks
@@ -119,11 +119,11 @@ class Ledger(Segments, Protocol):
     def recomputes_mtp(self) -> bool:
         """Whether a multi-token prediction's layer runs again in backward."""
 
-    def rerun(self, groups: tuple[Group, ...]) -> Container[Operation]:
+    def rerun(self, groups: tuple[Group, ...]) -> Container[BlockOperation]:
         """What runs again of the operations of a layer that does."""
 
 
-class Framework(Protocol[PlanOf]):
+class FrameworkEstimator(Protocol[PlanOf]):
     """A framework, to the estimator."""
 
     @property

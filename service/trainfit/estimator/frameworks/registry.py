@@ -6,32 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from trainfit.estimator.frameworks.framework import AnyPlan, Framework
+from trainfit.estimator.frameworks.framework import AnyPlan, FrameworkEstimator
 from trainfit.specs.framework import FrameworkName
 
 
 @cache
-def _megatron() -> Framework[Any]:
+def _megatron() -> FrameworkEstimator[Any]:
     from trainfit.estimator.frameworks.megatron import framework
 
     return framework
 
 
 @cache
-def _pytorch() -> Framework[Any]:
+def _pytorch() -> FrameworkEstimator[Any]:
     from trainfit.estimator.frameworks.pytorch import framework
 
     return framework
 
 
 @cache
-def _nanotron() -> Framework[Any]:
+def _nanotron() -> FrameworkEstimator[Any]:
     from trainfit.estimator.frameworks.nanotron import framework
 
     return framework
 
 
-_FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework[Any]]] = {
+_FRAMEWORKS: Mapping[FrameworkName, Callable[[], FrameworkEstimator[Any]]] = {
     "megatron": _megatron,
     "torchtitan": _pytorch,
     "transformers": _pytorch,
@@ -39,11 +39,11 @@ _FRAMEWORKS: Mapping[FrameworkName, Callable[[], Framework[Any]]] = {
 }
 
 
-def all_frameworks() -> Sequence[Framework[Any]]:
+def all_frameworks() -> Sequence[FrameworkEstimator[Any]]:
     """Every package of frameworks, in the order of the registry."""
     return [load() for load in dict.fromkeys(_FRAMEWORKS.values())]
 
 
-def framework_of(plan: AnyPlan) -> Framework[AnyPlan]:
+def framework_of(plan: AnyPlan) -> FrameworkEstimator[AnyPlan]:
     """The framework that runs a plan."""
     return _FRAMEWORKS[plan.framework.name]()

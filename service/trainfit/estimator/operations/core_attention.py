@@ -4,7 +4,7 @@ Symbols: estimator.legend. Sources: TransformerEngine's attention/dot_product_at
 (backends.py, context_parallel.py); megatron/core/transformer/attention.py.
 """
 
-from trainfit.estimator.demands import Attention, Demand, Exchange
+from trainfit.estimator.demands import AttentionDemand, Collective, Demand
 from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.operations.context_parallel import (
     around_ring,
@@ -229,15 +229,15 @@ class CoreAttention(Quantised):
         sizes = self.sizes
         unfused = self.run.step.attention_backend == "unfused"
         score_bytes = sizes.bytes if unfused else 0
-        kernel = Attention(sizes.n, heads, widths, sizes.s * sizes.c, window, score_bytes)
+        kernel = AttentionDemand(sizes.n, heads, widths, sizes.s * sizes.c, window, score_bytes)
         if sizes.c == 1:
             return (kernel,)
         if self.run.cp_comm_type in ("a2a", "a2a+p2p"):
             sent = sizes.bytes * sizes.n * (heads * widths + keys_and_values)
-            return kernel, Exchange("cp", "all_to_all", sent, sent)
+            return kernel, Collective("cp", "all_to_all", sent, sent)
         whole = sizes.bytes * sizes.n * sizes.c * keys_and_values
         gathers = self.run.cp_comm_type == "all_gather"
-        return kernel, Exchange("cp", "gather" if gathers else "ring", whole, 2 * whole)
+        return kernel, Collective("cp", "gather" if gathers else "ring", whole, 2 * whole)
 
     def _scores(self, heads: int, *, sinks: bool) -> Kept:
         """A column of `sinks` makes a copy of the scores; a kernel takes them as an offset."""

@@ -7,7 +7,7 @@ megatron/core/tensor_parallel/layers.py (linear_with_frozen_weight).
 """
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind, Tensors
+from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.program import Program, highest
@@ -24,7 +24,9 @@ CALLED = {
 def adapter_parameters(table: Table) -> tuple[int, ...]:
     """The parameters of each matrix of the adapters of a stretch on one rank."""
     flat = [sums for group in table for sums in group]
-    return tuple([sums.outputs * sums.inputs for sums in flat if sums.kind is Kind.ADAPTER])
+    return tuple(
+        [sums.outputs * sums.inputs for sums in flat if sums.kind is OperationKind.ADAPTER]
+    )
 
 
 class Adapted(Program):
@@ -81,7 +83,7 @@ class Adapted(Program):
             borrows=(y,) if read is kept else (y, kept),
             backward=(of_y, of_low, *self.input_gradient(name, rows, x.shape[-1])),
             weight=(r // ranks[0], inputs),
-            kind=Kind.ADAPTER,
+            kind=OperationKind.ADAPTER,
             demands=(Product(rows, x.shape[-1], r // ranks[0], narrow=False),),
         )
         made, scaled, added = (
@@ -93,7 +95,7 @@ class Adapted(Program):
             borrows=highest((y, made, scaled), (y, scaled, added)),
             backward=(of_y, of_scaled, of_low),
             weight=(outputs // ranks[1], r),
-            kind=Kind.ADAPTER,
+            kind=OperationKind.ADAPTER,
             demands=(Product(rows, r, outputs // ranks[1], narrow=False),),
         )
 

@@ -6,8 +6,8 @@ distributed_differentiable_primitives.py), nn/layer_norm.py, optim/gradient_accu
 flash-attn's ops/triton/layer_norm.py and flash_attn_interface.py.
 """
 
-from trainfit.estimator.demands import Attention, Product
-from trainfit.estimator.ledger import Kind, Tensors
+from trainfit.estimator.demands import AttentionDemand, Product
+from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import Program
@@ -15,7 +15,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.nanotron.plan import NanotronPlan
 
 
-class Nanotron(Program):
+class NanotronProgram(Program):
     """Runs programs as nanotron does."""
 
     def __init__(self, sizes: Legend, plan: NanotronPlan) -> None:
@@ -34,7 +34,7 @@ class Nanotron(Program):
             saves=(x, self.tensor("root mean square", *x.shape[:-1], width=FP32)),
             backward=(self.gradient(x), *self.added(x.shape[-1])),
             leaves=self.left(x.shape[-1]),
-            kind=Kind.NORM,
+            kind=OperationKind.NORM,
         )
         return y
 
@@ -61,7 +61,7 @@ class Nanotron(Program):
             ),
             leaves=self.left(features, inputs),
             weight=(features, inputs),
-            kind=Kind.PRODUCT,
+            kind=OperationKind.PRODUCT,
             demands=(Product(sizes.n, inputs, features), *self.into_columns(inputs)),
         )
         return y
@@ -87,7 +87,7 @@ class Nanotron(Program):
             ),
             leaves=self.left(features, inputs),
             weight=(features, inputs),
-            kind=Kind.PRODUCT,
+            kind=OperationKind.PRODUCT,
             demands=(Product(sizes.n, inputs, features), *self.out_of_rows(features)),
         )
 
@@ -107,8 +107,8 @@ class Nanotron(Program):
                 self.tensor("gradient of q in fp32", n, heads, d, width=FP32),
                 self.tensor("sums of output and its gradient", heads, n, width=FP32),
             ),
-            kind=Kind.ATTENTION,
-            demands=(Attention(n, heads, 2 * d, self.sizes.s),),
+            kind=OperationKind.ATTENTION,
+            demands=(AttentionDemand(n, heads, 2 * d, self.sizes.s),),
         )
         return out
 

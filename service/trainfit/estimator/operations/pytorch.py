@@ -9,8 +9,8 @@ peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py.
 
 from dataclasses import dataclass, field
 
-from trainfit.estimator.demands import Demand, Exchange, Product
-from trainfit.estimator.ledger import Kind, Tensors
+from trainfit.estimator.demands import Collective, Demand, Product
+from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.legend import HEADS, PytorchLegend
 from trainfit.estimator.operations.activations import Activations
 from trainfit.estimator.operations.decomposed import (
@@ -181,7 +181,7 @@ class Modules(Activations):
             leaves=tuple(parts.leaves),
             weight=(features, inputs),
             output=self.narrowed(made),
-            kind=Kind.PRODUCT,
+            kind=OperationKind.PRODUCT,
             bias=bias,
             adapted=sizes.adapts(module),
             demands=(self._multiplies(module, rows, inputs, features), *parts.demands),
@@ -199,19 +199,19 @@ class Modules(Activations):
         gradients = 1 + self.sizes.trains(module)
         return Product(rows, inputs, features, 0, gradients, narrow=module not in HEADS)
 
-    def added_up(self, features: int) -> tuple[Exchange, ...]:
+    def added_up(self, features: int) -> tuple[Collective, ...]:
         """What tensor-parallel ranks exchange behind a block, [n, features]: they share out the
         sequence, or have the gradient of the block's input to add up as well.
         """
         sizes = self.sizes
         whole = sizes.bytes * sizes.n * features
         forward, backward = (whole, whole) if sizes.gathers else (2 * whole, 2 * whole)
-        return (Exchange("tp", "gather", forward, backward),) * (sizes.t > 1)
+        return (Collective("tp", "gather", forward, backward),) * (sizes.t > 1)
 
-    def _tensor_parallel(self, x: Tensor) -> tuple[Exchange, ...]:
+    def _tensor_parallel(self, x: Tensor) -> tuple[Collective, ...]:
         """What is gathered before a block, whose gradient is scattered."""
         whole = self.sizes.bytes * self.sizes.n * x.shape[-1]
-        return (Exchange("tp", "gather", whole, whole),)
+        return (Collective("tp", "gather", whole, whole),)
 
     def _weight(self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool) -> None:
         """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as."""

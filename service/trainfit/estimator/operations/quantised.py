@@ -13,7 +13,7 @@ from fractions import Fraction
 from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.low_rank import Adapted
-from trainfit.estimator.run import Way
+from trainfit.estimator.run import MegatronStep
 from trainfit.estimator.tensors import Tensor
 
 PER_TENSOR = ("delayed", "tensorwise")
@@ -23,7 +23,7 @@ PER_TENSOR = ("delayed", "tensorwise")
 class Quantised(Adapted):
     """Makes copies of what linears read, where they multiply in fp8 or fp4."""
 
-    def __init__(self, sizes: Legend, run: Way) -> None:
+    def __init__(self, sizes: Legend, run: MegatronStep) -> None:
         super().__init__(sizes, run.step.adapters)
         self.run = run
         self._quantised: dict[Tensor, Tensor] = {}

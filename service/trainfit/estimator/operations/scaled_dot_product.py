@@ -7,8 +7,8 @@ cuda/sdp_utils.cpp), torch/distributed/tensor/experimental/_context_parallel (_a
 transformers' eager_attention_forward, aten/src/ATen/native (SoftMax.cpp, Dropout.cpp).
 """
 
-from trainfit.estimator.demands import Attention, Demand, Exchange
-from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
+from trainfit.estimator.demands import AttentionDemand, Collective, Demand
+from trainfit.estimator.ledger import OperationKind, OperationPeak, Tensors
 from trainfit.estimator.operations import rotary
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import BYTE, FP32
@@ -66,7 +66,7 @@ def fused(
         offers=(copy,) if transposed else (),
         borrows=forward.beside(*passed),
         backward=behind.beside(*added),
-        kind=Kind.ATTENTION,
+        kind=OperationKind.ATTENTION,
         demands=_attends(step, q, k, v, window),
     )
     return copy if transposed else out
@@ -91,7 +91,7 @@ def math(
         saves=(q, k, v, step.tensor("softmax", *scores.shape, width=FP32), out),
         borrows=(scores, *_rotation(step, q, rotated=rotated), *passed),
         backward=(step.several("gradients of the scores", 2, *scores.shape, width=FP32), *added),
-        kind=Kind.ATTENTION,
+        kind=OperationKind.ATTENTION,
         demands=_attends(step, q, k, v, window, FP32),
     )
     return out
@@ -120,7 +120,7 @@ def eager(
         saves=(q, k, v, *kept, out),
         borrows=forward.beside(*_rotation(step, q, rotated=rotated), *passed),
         backward=backward.beside(*added),
-        kind=Kind.ATTENTION,
+        kind=OperationKind.ATTENTION,
         demands=_attends(step, q, k, v, window, FP32),
     )
     return out
@@ -131,11 +131,13 @@ def _attends(
 ) -> tuple[Demand, ...]:
     """The kernel, and the keys and values that context-parallel ranks pass round for it."""
     sizes, (n, heads, d), d_v = step.sizes, q.shape, v.shape[-1]
-    kernel = Attention(n, heads, d + d_v, (sizes.s + sizes.prefix) * sizes.c, window, score_bytes)
+    kernel = AttentionDemand(
+        n, heads, d + d_v, (sizes.s + sizes.prefix) * sizes.c, window, score_bytes
+    )
     if sizes.c == 1:
         return (kernel,)
     whole = sizes.c * (k.bytes + v.bytes)
-    return kernel, Exchange("cp", "ring", whole, 2 * whole)
+    return kernel, Collective("cp", "ring", whole, 2 * whole)
 
 
 Scores = tuple[Tensors, OperationPeak, OperationPeak]

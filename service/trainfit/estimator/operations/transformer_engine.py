@@ -15,7 +15,7 @@ from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.core_attention import CoreAttention
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import highest
-from trainfit.estimator.run import Way
+from trainfit.estimator.run import MegatronStep
 from trainfit.estimator.tensors import Tensor
 
 INPUT_GRADIENT = "input gradient"
@@ -26,7 +26,7 @@ NormKind = Literal["rmsnorm", "layernorm"]
 class TransformerEngine(CoreAttention):
     """Runs programs as megatron-core does."""
 
-    def __init__(self, sizes: Legend, run: Way) -> None:
+    def __init__(self, sizes: Legend, run: MegatronStep) -> None:
         super().__init__(sizes, run)
         self._accumulates_apart = not run.framework.gradient_accumulation_fusion
 

@@ -15,12 +15,12 @@ from trainfit.estimator.allocator import (
     CachingAllocator,
     Device,
     Fragmentation,
-    Segment,
+    SegmentSnapshot,
     Settings,
     fragmentation,
 )
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.recorder import Part, Trace
+from trainfit.estimator.trace.recorder import Trace, TracePart
 
 PartName = Literal["load", "first", "later", "graphs"]
 PARTS: tuple[PartName, ...] = get_args(PartName)
@@ -53,7 +53,7 @@ class Followed(NamedTuple):
 
     moments: list[TracedMoment]
     peak: TracedMoment
-    segments: tuple[Segment, ...]
+    segments: tuple[SegmentSnapshot, ...]
     retries: int
 
     @property
@@ -87,7 +87,7 @@ def follow(trace: Trace, settings: Settings, room_bytes: int | None) -> Followed
     return Followed(moments, moments[highest], again.segments(), allocator.retries)
 
 
-def stretches(part: Part) -> Iterator[tuple[str, int, int]]:
+def stretches(part: TracePart) -> Iterator[tuple[str, int, int]]:
     """The moments of a part with the requests from the first to the one behind the last; what
     comes before any is of the first.
     """
@@ -135,7 +135,7 @@ class TensorsAtPeak:
     bytes: int
 
 
-def tensors_of(segments: tuple[Segment, ...], names: Names) -> list[TensorsAtPeak]:
+def tensors_of(segments: tuple[SegmentSnapshot, ...], names: Names) -> list[TensorsAtPeak]:
     """What the blocks of segments hold, most first."""
     counts: Counter[str] = Counter()
     sizes: Counter[str] = Counter()

@@ -8,7 +8,7 @@ What a moment needs no longer goes before what it makes comes.
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime
 from trainfit.estimator.tensors import Tensor
 
 Moment = tuple[Tensor, ...]
@@ -33,7 +33,7 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
     return moments
 
 
-def operations(groups: Iterable[Group]) -> list[Operation]:
+def operations(groups: Iterable[Group]) -> list[BlockOperation]:
     """The operations of each moment of `forward`."""
     every = [each for group in groups for each in group]
     return [each for each in every for _ in range(len(each.forward.course) + 1)]
@@ -83,7 +83,7 @@ def turns(
     return tuple(made)
 
 
-def _forward(operation: Operation) -> list[Moment]:
+def _forward(operation: BlockOperation) -> list[Moment]:
     """What it saves and some moments do not name is made late, what it makes last."""
     reads, course = _storages(operation.reads), operation.forward.course
     early = tuple([each for each in reads if each not in operation.forward.saved])
@@ -95,7 +95,7 @@ def _forward(operation: Operation) -> list[Moment]:
     return moments
 
 
-def _backward(operation: Operation) -> list[Moment]:
+def _backward(operation: BlockOperation) -> list[Moment]:
     """What it saves and some moments do not name goes early."""
     early = operation.backward.saved
     own = _of(operation, Lifetime.SAVED)
@@ -113,7 +113,7 @@ def _with(group: Group, lifetime: Lifetime) -> list[Tensor]:
     return [each for operation in group for each in _of(operation, lifetime)]
 
 
-def _of(operation: Operation, lifetime: Lifetime) -> list[Tensor]:
+def _of(operation: BlockOperation, lifetime: Lifetime) -> list[Tensor]:
     return [row.tensor for row in operation.tensors if row.lifetime is lifetime]
 
 

@@ -27,7 +27,7 @@ class HeldTensor(NamedTuple):
     stream: Hashable = 0
 
 
-class Part(list[Request]):
+class TracePart(list[Request]):
     """What is asked for in a part of a run; `moments` are named, each at the request with which it
     begins.
     """
@@ -37,7 +37,7 @@ class Part(list[Request]):
         self.moments: list[tuple[int, str]] = []
 
     @classmethod
-    def joined(cls, *parts: Part) -> Part:
+    def joined(cls, *parts: TracePart) -> TracePart:
         """One behind the other."""
         whole = cls()
         for part in parts:
@@ -49,8 +49,8 @@ class Part(list[Request]):
 class Graphs(NamedTuple):
     """What a rank asks for while its CUDA graphs are `captured`, and at each step with these."""
 
-    captured: Part
-    step: Part
+    captured: TracePart
+    step: TracePart
 
 
 class Trace(NamedTuple):
@@ -60,23 +60,23 @@ class Trace(NamedTuple):
     captured.
     """
 
-    loaded: Part
-    first: Part
-    later: Part
+    loaded: TracePart
+    first: TracePart
+    later: TracePart
     peak_bytes: int
     peak_moment: str
     tensors: Mapping[Hashable, Tensor]
     graphs: Graphs | None = None
 
     @property
-    def steps(self) -> tuple[Part, ...]:
+    def steps(self) -> tuple[TracePart, ...]:
         """All that is asked for up to the end of a step after which steps are alike."""
         if self.graphs is None:
             return self.loaded, self.first, self.later
-        return self.loaded, self.first, self.later, Part.joined(*self.graphs)
+        return self.loaded, self.first, self.later, TracePart.joined(*self.graphs)
 
     @property
-    def recurring(self) -> Part:
+    def recurring(self) -> TracePart:
         """What each of the steps asks for that are alike."""
         return self.later if self.graphs is None else self.graphs.step
 
@@ -115,7 +115,7 @@ class Recorder:
     """Requests in order, with the most that was asked for at once. Names are numbers."""
 
     def __init__(self, first_name: int = 0) -> None:
-        self.requests = Part()
+        self.requests = TracePart()
         self.bytes = 0
         self.peak_bytes = 0
         self.peak_moment = self._moment = ""
@@ -190,12 +190,12 @@ class Recorder:
         """What was there at once so far counts no more."""
         self.peak_bytes, self.peak_moment = self.bytes, self.moment
 
-    def cut(self) -> Part:
+    def cut(self) -> TracePart:
         """What was written down since the last cut."""
-        requests, self.requests = self.requests, Part()
+        requests, self.requests = self.requests, TracePart()
         return requests
 
-    def trace(self, loaded: Part, first: Part) -> Trace:
+    def trace(self, loaded: TracePart, first: TracePart) -> Trace:
         """All of it, of which a later step is what was written down since the last cut."""
         return Trace(loaded, first, self.cut(), self.peak_bytes, self.peak_moment, self.tensors)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from trainfit.launch.accelerate.keys import SECTIONS
 from trainfit.launch.draft import Draft
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import named, sent, settings_in
 
@@ -29,7 +29,7 @@ def by_flag(settings: Mapping[str, Setting]) -> dict[str, Setting]:
     return found
 
 
-def launched(program: Program, draft: Draft) -> dict[str, Setting]:
+def launched(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
     """What accelerate launch is told: its flags over the config that they name."""
     if program.launcher != "accelerate":
         return {}
@@ -47,7 +47,7 @@ def launched(program: Program, draft: Draft) -> dict[str, Setting]:
     return _but_counted(program, config | flags)
 
 
-def _but_counted(program: Program, settings: dict[str, Setting]) -> dict[str, Setting]:
+def _but_counted(program: TrainingProgram, settings: dict[str, Setting]) -> dict[str, Setting]:
     """The settings without the number of processes, where the program has it already."""
     given = settings.get("num_processes")
     if program.num_gpus and given is not None and given.file == program.num_gpus[0].file:

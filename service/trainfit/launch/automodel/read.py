@@ -13,7 +13,7 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, put_model
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.command_line import flags_of
 from trainfit.launch.values import scalar, size, whole
@@ -39,12 +39,12 @@ LOSSES = ("FusedLinearCrossEntropy", "ChunkedCrossEntropy", "TEParallelCrossEntr
 """Losses that keep less than one over all logits in fp32."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By a file that names a class of the package as its model."""
     return _config(program) is not None
 
 
-def _config(program: Program) -> LaunchFile | None:
+def _config(program: TrainingProgram) -> LaunchFile | None:
     """The recipe: the only one that was sent, or that a command names."""
     files = [file for file in program.files.values() if _is_config(file)]
     if program.name is not None:
@@ -58,7 +58,7 @@ def _is_config(file: LaunchFile) -> bool:
     return isinstance(model, dict) and str(model.get("_target_")).startswith(PACKAGE)
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them. Raises LaunchError without a recipe."""
     draft.ignore_version(version)
     file = _config(program)
@@ -76,7 +76,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__))
 
 
-def _settings(program: Program, file: LaunchFile, draft: Draft) -> dict[str, Setting]:
+def _settings(program: TrainingProgram, file: LaunchFile, draft: Draft) -> dict[str, Setting]:
     """The keys of the file, and over them --section.key value of the command line."""
     found = settings_of(document_of(file, ".yaml"), file.path)
     for each in flags_of(program.arguments)[0]:
@@ -87,7 +87,7 @@ def _settings(program: Program, file: LaunchFile, draft: Draft) -> dict[str, Set
     return found
 
 
-def _model(reading: Reading, draft: Draft, program: Program) -> None:
+def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     named = [setting for key in MODEL if (setting := reading.get(key)) is not None]
     if named:
         put_model(draft, program, named[0])
@@ -111,7 +111,7 @@ def _model(reading: Reading, draft: Draft, program: Program) -> None:
         draft.put("/training/precision", precision, dtype)
 
 
-def _share_out(reading: Reading, draft: Draft, program: Program) -> None:
+def _share_out(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """Sizes of parallelism, what is shared out, and the number of GPUs that both make."""
     for key, field in (("tp_size", "tp"), ("cp_size", "cp")):
         setting = reading.get(f"distributed.{key}")
@@ -135,7 +135,7 @@ def _share_out(reading: Reading, draft: Draft, program: Program) -> None:
     _count(reading, draft, program)
 
 
-def _count(reading: Reading, draft: Draft, program: Program) -> None:
+def _count(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     counts = program.num_gpus
     ranks = reading.get("distributed.dp_size")
     if counts and all(each.unknown is None for each in counts):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainfit.launch.effects import Effect
 from trainfit.launch.models import experts_of, hidden_size, text_config_of
 from trainfit.launch.transformers.adapters import PEFT, QUANTISED_EXPERTS
-from trainfit.launch.transformers.engine import Engine
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.engine import TrainerEngine
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.step import RECOMPUTE
 
 KEY = "quantize_moe_experts"
@@ -17,7 +17,7 @@ OF_PREPARATION = "peft/utils/other.py: prepare_model_for_kbit_training"
 OF_QUANTISING = "axolotl/monkeypatch/moe_quant.py; torch's derivatives.yaml: _grouped_mm"
 
 
-def put_experts(run: Run, engine: Engine, quantised: str) -> None:
+def put_experts(run: TrainerRun, engine: TrainerEngine, quantised: str) -> None:
     """Set whether experts are quantised, and bound what follows from it. `quantised` is the key by
     which the linears are.
     """
@@ -34,7 +34,7 @@ def put_experts(run: Run, engine: Engine, quantised: str) -> None:
     run.draft.leave_out(below, Effect(why, "raises", OF_PREPARATION, within=within))
 
 
-def _is_prepared(run: Run, engine: Engine) -> bool:
+def _is_prepared(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Whether what is not quantised is widened. Source: axolotl/loaders/model.py
     (_prepare_model_for_quantization).
     """
@@ -44,7 +44,7 @@ def _is_prepared(run: Run, engine: Engine) -> bool:
     return engine.name != "deepspeed" and not (shares and (four or on_host))
 
 
-def _dequantised(run: Run, engine: Engine, quantised: str) -> Effect:
+def _dequantised(run: TrainerRun, engine: TrainerEngine, quantised: str) -> Effect:
     """What a product of all experts of a layer reads in bf16 is kept for the gradient of its input:
     of one layer where layers run again, else of all. Under FSDP2 the experts of all layers
     may not be shared out.

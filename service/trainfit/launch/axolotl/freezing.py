@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 
 FROZEN = "/training/frozen"
@@ -48,7 +48,7 @@ class Trained(NamedTuple):
     end: int
 
 
-def put_frozen(run: Run, *, adapters: bool) -> None:
+def put_frozen(run: TrainerRun, *, adapters: bool) -> None:
     """Set what is frozen by patterns of what is not, or of what feeds a language model."""
     unfrozen, of_towers = (
         run.arguments.get(key) for key in ("unfrozen_parameters", "freeze_mm_modules")
@@ -64,7 +64,7 @@ def put_frozen(run: Run, *, adapters: bool) -> None:
         run.draft.put(FROZEN, list(TOWERS), of_towers)
 
 
-def _put_patterns(run: Run, setting: Setting, *, adapters: bool) -> None:
+def _put_patterns(run: TrainerRun, setting: Setting, *, adapters: bool) -> None:
     config = config_of(run.draft) or {}
     total = as_int(config.get("num_hidden_layers"))
     patterns = setting.value if isinstance(setting.value, list) else [setting.value]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from trainfit.launch.axolotl.ring import put_ring
 from trainfit.launch.effects import Effect
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.step import put_attention
 
 ATTENTION: Mapping[str, str] = {
@@ -34,7 +34,7 @@ LIGER_ALONE = Effect(
 )
 
 
-def put_kernels(run: Run) -> None:
+def put_kernels(run: TrainerRun) -> None:
     """Set the kernel of attention, and what plugins bring along."""
     put_attention(run)
     for key, backend in ATTENTION.items():
@@ -58,7 +58,7 @@ def put_kernels(run: Run) -> None:
     _put_liger(run, loaded="LigerPlugin" in listed)
 
 
-def _put_liger(run: Run, *, loaded: bool) -> None:
+def _put_liger(run: TrainerRun, *, loaded: bool) -> None:
     """Liger's kernels are modelled all together, or its loss alone. Without the plugin the keys do
     nothing.
     """

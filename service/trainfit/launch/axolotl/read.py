@@ -18,19 +18,19 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, experts_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
-from trainfit.launch.transformers.engine import STRATEGIES, Engine, put_communication
+from trainfit.launch.transformers.engine import STRATEGIES, TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
 from trainfit.launch.transformers.preferences import Reference, put_orpos, put_preference
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
-from trainfit.launch.transformers.run import Run, Trainer
-from trainfit.launch.transformers.source import Source, as_bool
+from trainfit.launch.transformers.run import Trainer, TrainerRun
+from trainfit.launch.transformers.source import TrainerSource, as_bool
 from trainfit.launch.transformers.step import (
     LENGTH,
     MICRO_BATCH,
@@ -66,7 +66,7 @@ BESIDE = (
 """Commands of axolotl's, and modules of axolotl.cli, that do not train."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """Its command, its module, or a file with a base_model and keys of its own."""
     name = program.name or ""
     if name.startswith(COMMAND):
@@ -79,7 +79,7 @@ def recognises(program: Program) -> bool:
     )
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of axolotl."""
     named = with_pinned(named_releases(version, "axolotl"))
     trainer = Trainer("trainer")
@@ -133,7 +133,7 @@ SHARDING = (
 """Keys of fsdp_config any of which tells that FSDP runs, where no list does."""
 
 
-def _launched(run: Run) -> Run:
+def _launched(run: TrainerRun) -> TrainerRun:
     """The run with what axolotl hands to accelerate among accelerate's settings."""
     arguments = dict(run.arguments.settings)
     accelerate = dict(run.accelerate.settings)
@@ -157,15 +157,15 @@ def _launched(run: Run) -> Run:
         if listed is not None and flag not in accelerate and word in (*STRATEGIES, "OFFLOAD"):
             accelerate[flag] = listed
             values[flag] = word if word in STRATEGIES else True
-    source = Source(accelerate, run.draft, values)
-    return replace(run, arguments=Source(arguments, run.draft), accelerate=source)
+    source = TrainerSource(accelerate, run.draft, values)
+    return replace(run, arguments=TrainerSource(arguments, run.draft), accelerate=source)
 
 
 def _words(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else str(value).split()
 
 
-def _rewarded(run: Run) -> Run:
+def _rewarded(run: TrainerRun) -> TrainerRun:
     """The run with the loop that rl names, or that of rewards."""
     rl, rewarded = run.arguments.get("rl"), run.arguments.get("reward_model")
     if rewarded is not None and run.arguments.is_on("reward_model"):
@@ -187,7 +187,7 @@ def _rewarded(run: Run) -> Run:
     return replace(run, trainer=Trainer("other", rl))
 
 
-def _put_recompute(run: Run) -> None:
+def _put_recompute(run: TrainerRun) -> None:
     """Checkpoints stay on the GPU with true alone; axolotl has three ways to the host."""
     setting = run.arguments.get("gradient_checkpointing")
     offloading = run.arguments.get("activation_offloading")
@@ -208,7 +208,7 @@ def _put_recompute(run: Run) -> None:
 BALANCES = ("model_config.output_router_logits", "overrides_of_model_config.output_router_logits")
 
 
-def _leave_out_balance(run: Run, size: int, length: int | None) -> None:
+def _leave_out_balance(run: TrainerRun, size: int, length: int | None) -> None:
     """What the loss that balances experts keeps of all L layers at once: the router's logits [L b
     s, E] as they are and in fp32, and the mask [L b s, k, E] of whole numbers and in fp32.
 
@@ -229,7 +229,7 @@ def _leave_out_balance(run: Run, size: int, length: int | None) -> None:
     run.draft.leave_out(given, Effect(why, "raises", source, bytes=number))
 
 
-def _put_reentrant(run: Run) -> None:
+def _put_reentrant(run: TrainerRun) -> None:
     """axolotl asks for it unless told otherwise, or the model cannot be run so (Gemma 4)."""
     if run.draft.get(RECOMPUTE) is None or reentrant_is_said(run):
         return
@@ -244,7 +244,7 @@ ELSEWHERE = Effect(
 )
 
 
-def _put_adapters(run: Run, engine: Engine) -> bool:
+def _put_adapters(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Set the adapters, if there are any, and tell it."""
     arguments, draft = run.arguments, run.draft
     kind = arguments.get("adapter")
@@ -277,7 +277,7 @@ def _put_adapters(run: Run, engine: Engine) -> bool:
     return True
 
 
-def _put_stored(run: Run, key: str) -> None:
+def _put_stored(run: TrainerRun, key: str) -> None:
     """4 bits are nf4 with quantised scales, stored so that FSDP can share them out."""
     setting = run.arguments.get(key)
     assert setting is not None
@@ -289,7 +289,7 @@ def _put_stored(run: Run, key: str) -> None:
 TARGETS = ("lora_target_modules", "lora_target_linear")
 
 
-def _put_targets(run: Run) -> None:
+def _put_targets(run: TrainerRun) -> None:
     arguments, pointer = run.arguments, f"{PEFT}/target_modules"
     listed, linear = (arguments.get(key) for key in TARGETS)
     if linear is not None and arguments.is_on("lora_target_linear"):
@@ -320,7 +320,7 @@ SINCE = Effect(
 )
 
 
-def _put_lora_kernels(run: Run, engine: Engine, adapter: Setting) -> None:
+def _put_lora_kernels(run: TrainerRun, engine: TrainerEngine, adapter: Setting) -> None:
     """Set what runs with its adapters as one function: what is told, or all where nothing is."""
     told = [run.arguments.get(key) for key in LORA_KERNELS]
     on = [part for key, part in LORA_KERNELS.items() if run.arguments.is_on(key)]
@@ -345,7 +345,7 @@ EMBEDDINGS = Effect(
 )
 
 
-def _turns_kernels_on(run: Run, engine: Engine) -> bool:
+def _turns_kernels_on(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Source: check_auto_enable_lora_kernels of the schema, since 0.9.2."""
     settings = run.arguments.settings
     plain = OF_EMBEDDINGS in settings and settings[OF_EMBEDDINGS].value is not None
@@ -355,7 +355,7 @@ def _turns_kernels_on(run: Run, engine: Engine) -> bool:
     return not (plain or eight or trusted or engine.name == "fsdp1" or "rl" in settings)
 
 
-def _mixed(run: Run) -> tuple[str, Setting | None]:
+def _mixed(run: TrainerRun) -> tuple[str, Setting | None]:
     """The arithmetic. bf16 is auto where nothing is said, which is on for a card that has it, and
     full is arithmetic in the weights' own type.
     """
@@ -375,7 +375,7 @@ def _mixed(run: Run) -> tuple[str, Setting | None]:
     return "no", arguments.get("bf16")
 
 
-def _loaded(run: Run) -> Weights:
+def _loaded(run: TrainerRun) -> Weights:
     """Weights are loaded in the type of the arithmetic."""
     mixed, setting = _mixed(run)
     full = setting is not None and setting.value == "full"

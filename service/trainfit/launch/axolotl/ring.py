@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trainfit.launch.effects import Effect
 from trainfit.launch.models import text_config_of
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.step import LENGTH, MICRO_BATCH
 
 BACKEND = "/training/attention/backend"
@@ -16,7 +16,7 @@ NAMED = ("attn_implementation", "flash_attention")
 WHY = "FlashAttention's ring gathers keys and values of the whole sequence"
 
 
-def put_ring(run: Run) -> None:
+def put_ring(run: TrainerRun) -> None:
     """A ring keeps of a rank's part of a sequence what accelerate's ring of sdpa keeps. It gathers
     keys and values of some heads at a time, at most [b s, g d] each in 2 bytes, while it fetches
     the next, and in backward their gradients as well.
@@ -35,7 +35,7 @@ def put_ring(run: Run) -> None:
     run.draft.leave_out(named[0], Effect(WHY, "raises", source, bytes=4 * gathered))
 
 
-def _width(run: Run) -> int:
+def _width(run: TrainerRun) -> int:
     """g d: the width of the keys of a token; 0 where it is not known."""
     config = text_config_of(run.draft)
     heads, hidden = config.get("num_attention_heads"), config.get("hidden_size")

@@ -10,7 +10,7 @@ from typing import Any
 
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
-from trainfit.launch.program import Allocation, Program, Word
+from trainfit.launch.program import Allocation, TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.shell.source import Source
 
@@ -33,7 +33,9 @@ class Compose:
     document: Document
     file: str
 
-    def programs(self, bare: Program) -> Iterator[tuple[Source | Sequence[Word], Program]]:
+    def programs(
+        self, bare: TrainingProgram
+    ) -> Iterator[tuple[Source | Sequence[Word], TrainingProgram]]:
         """The command of each service: words, or a text for the shell; with what it is given."""
         for name, service in self.document.value["services"].items():
             if not isinstance(service, dict):
@@ -51,7 +53,9 @@ class Compose:
             elif command:
                 yield command, program
 
-    def _given(self, service: dict[str, Any], place: Path, bare: Program) -> Program:
+    def _given(
+        self, service: dict[str, Any], place: Path, bare: TrainingProgram
+    ) -> TrainingProgram:
         gpus = self._gpus(service, place)
         allocation = Allocation(gpus_per_node=gpus)
         read = ("command", "entrypoint", "environment")

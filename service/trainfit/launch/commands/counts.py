@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from trainfit.launch.overriding import at
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 
 BY_OVERRIDES = "give /parallelism/num_gpus in overrides"
@@ -38,7 +38,7 @@ def nodes(setting: Setting) -> Setting:
     return counted(setting)
 
 
-def gpus_per_node(program: Program) -> Setting | None:
+def gpus_per_node(program: TrainingProgram) -> Setting | None:
     """The GPUs that a program finds on a node, as far as what wraps it tells."""
     if program.allocation.gpus_per_node is not None:
         return program.allocation.gpus_per_node
@@ -56,7 +56,7 @@ _COUNTS = re.compile(
 )
 
 
-def gpus_of_node(program: Program, overrides: Mapping[str, Any]) -> int | None:
+def gpus_of_node(program: TrainingProgram, overrides: Mapping[str, Any]) -> int | None:
     """How many GPUs a program finds, where what wraps it or the overrides tell."""
     found = gpus_per_node(program)
     if found is not None:

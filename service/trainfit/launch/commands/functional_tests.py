@@ -12,7 +12,7 @@ from typing import Any
 
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting
 
 ARGUMENTS = "MODEL_ARGS"
@@ -41,7 +41,7 @@ class FunctionalTest:
     document: Document
     file: str
 
-    def program(self, bare: Program) -> Program:
+    def program(self, bare: TrainingProgram) -> TrainingProgram:
         """The program with these arguments and variables; how many GPUs run it is not in the file.
         What names no memory, such as the metrics to compare, belongs to the test.
         """

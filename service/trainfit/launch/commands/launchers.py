@@ -15,14 +15,14 @@ from trainfit.launch.commands.interfaces import (
     TORCHRUN,
 )
 from trainfit.launch.commands.options import Parsed
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting
 
-Step = tuple[Sequence[Word], Program]
+Step = tuple[Sequence[Word], TrainingProgram]
 """The words that are left, and the program with what was taken off them."""
 
 
-def torchrun(words: Sequence[Word], program: Program) -> Step:
+def torchrun(words: Sequence[Word], program: TrainingProgram) -> Step:
     """torchrun, python -m torch.distributed.run or .launch: processes on each of some nodes."""
     parsed = TORCHRUN.parse(words[1:])
     default = Setting.of("nproc_per_node", words[0], 1)
@@ -34,7 +34,7 @@ def torchrun(words: Sequence[Word], program: Program) -> Step:
     return _as_python(parsed), replace(program, launcher="torchrun", num_gpus=num_gpus)
 
 
-def _processes(each: Setting, program: Program) -> Setting:
+def _processes(each: Setting, program: TrainingProgram) -> Setting:
     """--nproc_per_node, which may be as many as there are GPUs."""
     if each.value in ("gpu", "auto") and each.unknown is None:
         found = counts.gpus_per_node(program)
@@ -45,7 +45,7 @@ def _processes(each: Setting, program: Program) -> Setting:
     return counts.counted(each)
 
 
-def accelerate(words: Sequence[Word], program: Program) -> Step:
+def accelerate(words: Sequence[Word], program: TrainingProgram) -> Step:
     """accelerate launch; its format tells what its options and its config file become."""
     parsed = ACCELERATE.parse(words[2:])
     processes = parsed.get("num_processes")
@@ -56,7 +56,7 @@ def accelerate(words: Sequence[Word], program: Program) -> Step:
     )
 
 
-def deepspeed(words: Sequence[Word], program: Program) -> Step:
+def deepspeed(words: Sequence[Word], program: TrainingProgram) -> Step:
     """deepspeed: GPUs of each of some hosts, or those that --include lists."""
     parsed = DEEPSPEED.parse(words[1:])
     included, each, nodes = (parsed.get(name) for name in ("include", "num_gpus", "num_nodes"))
@@ -81,7 +81,7 @@ def _included(setting: Setting) -> Setting:
     return replace(setting, value=sum(len(slots.split(",")) for slots in hosts))
 
 
-def srun(words: Sequence[Word], program: Program) -> Step:
+def srun(words: Sequence[Word], program: TrainingProgram) -> Step:
     """srun: tasks on the nodes of an allocation."""
     parsed = SLURM.parse(words[1:])
     given = slurm.allocation(parsed, program.allocation)
@@ -89,7 +89,7 @@ def srun(words: Sequence[Word], program: Program) -> Step:
     return parsed.rest, replace(program, allocation=replace(given, started=True))
 
 
-def axolotl(words: Sequence[Word], program: Program) -> Step | None:
+def axolotl(words: Sequence[Word], program: TrainingProgram) -> Step | None:
     """axolotl train config -- options of its launcher, which is accelerate unless it is named."""
     texts = [word.text for word in words]
     if "--" not in texts:
@@ -103,7 +103,7 @@ def axolotl(words: Sequence[Word], program: Program) -> Step | None:
     return words[:at], program
 
 
-def mpirun(words: Sequence[Word], program: Program) -> Step:
+def mpirun(words: Sequence[Word], program: TrainingProgram) -> Step:
     """mpirun and mpiexec: so many processes."""
     parsed = MPIRUN.parse(words[1:])
     processes = parsed.get("n")
@@ -112,7 +112,7 @@ def mpirun(words: Sequence[Word], program: Program) -> Step:
     return parsed.rest, replace(noted(parsed, program, "mpirun"), allocation=given)
 
 
-def noted(parsed: Parsed, program: Program, name: str) -> Program:
+def noted(parsed: Parsed, program: TrainingProgram, name: str) -> TrainingProgram:
     """The program with the options of what wraps it in their places of the account."""
     irrelevant = [each for key, each in parsed.given if key not in DECIDES_ELSEWHERE]
     elsewhere = [
@@ -126,7 +126,7 @@ def noted(parsed: Parsed, program: Program, name: str) -> Program:
     return with_stray(parsed, program, name)
 
 
-def with_stray(parsed: Parsed, program: Program, name: str) -> Program:
+def with_stray(parsed: Parsed, program: TrainingProgram, name: str) -> TrainingProgram:
     """The program with what stands among the options of `name` and is none of them."""
     stray = [(each, each.unknown or f"{name} has no such option") for each in parsed.stray]
     return replace(program, unsupported=(*program.unsupported, *stray))

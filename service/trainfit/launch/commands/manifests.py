@@ -13,7 +13,7 @@ from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.kubernetes.workloads import KINDS, Container, Kind, Path, Pods
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Allocation, Program, Word
+from trainfit.launch.program import Allocation, TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
@@ -53,7 +53,7 @@ class Manifest:
     document: Document
     file: str
 
-    def programs(self, bare: Program) -> Iterator[tuple[Sequence[Word], Program]]:
+    def programs(self, bare: TrainingProgram) -> Iterator[tuple[Sequence[Word], TrainingProgram]]:
         """The commands of its pods with what each is given; pods with GPUs, if any ask for one.
 
         Raises LaunchError where the object does not read like its kind.
@@ -136,8 +136,8 @@ class Manifest:
                 yield setting
 
     def _command(
-        self, kind: Kind, place: Path, container: Container, program: Program
-    ) -> tuple[Sequence[Word], Program]:
+        self, kind: Kind, place: Path, container: Container, program: TrainingProgram
+    ) -> tuple[Sequence[Word], TrainingProgram]:
         environment = {
             name: self._variable(name, value, path)
             for name, (value, path) in kind.variables().items()

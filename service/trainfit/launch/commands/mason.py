@@ -11,7 +11,7 @@ from dataclasses import replace
 from trainfit.launch.commands import counts
 from trainfit.launch.commands.launchers import Step, noted
 from trainfit.launch.commands.options import Interface, names
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting
 
 SCRIPT = "mason.py"
@@ -32,7 +32,7 @@ PROCESSES = "--num_processes"
 """What mason multiplies by the nodes, as the command says it of one."""
 
 
-def mason(words: Sequence[Word], program: Program) -> Step | None:
+def mason(words: Sequence[Word], program: TrainingProgram) -> Step | None:
     """The last command behind `--`, as those before it in a shell prepare a node; None where
     nothing stands there.
     """

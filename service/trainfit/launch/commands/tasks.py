@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
-from trainfit.launch.program import Allocation, Program
+from trainfit.launch.program import Allocation, TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.shell.source import Source
 
@@ -37,7 +37,7 @@ class Task:
     document: Document
     file: str
 
-    def programs(self, bare: Program) -> Iterator[tuple[Source, Program]]:
+    def programs(self, bare: TrainingProgram) -> Iterator[tuple[Source, TrainingProgram]]:
         """What its shell runs on each node; what it sets up before is not followed."""
         value = self.document.value
         sky = "run" in value

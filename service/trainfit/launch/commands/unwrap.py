@@ -20,11 +20,11 @@ from trainfit.launch.commands.mason import mason
 from trainfit.launch.commands.tasks import Task, is_task
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.scripts import SUFFIXES, is_script
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.errors import ShellError
-from trainfit.launch.shell.script import Script
+from trainfit.launch.shell.script import ShellScript
 from trainfit.launch.shell.source import Source, lines_of
 from trainfit.launch.shell.state import Budget, State, Variable, Variables
 from trainfit.launch.shell.text import Text
@@ -39,7 +39,7 @@ _MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b|^(run|commands)
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
-_LAUNCHERS: Mapping[str, Callable[[Sequence[Word], Program], launchers.Step]] = {
+_LAUNCHERS: Mapping[str, Callable[[Sequence[Word], TrainingProgram], launchers.Step]] = {
     "deepspeed": launchers.deepspeed,
     "mpiexec": launchers.mpirun,
     "mpirun": launchers.mpirun,
@@ -60,7 +60,7 @@ _LAUNCHING_MODULES: Mapping[str, str] = {
 class Unwrapped(NamedTuple):
     """The programs, and why there may be none that trains: where a script ends or calls another."""
 
-    programs: Sequence[Program]
+    programs: Sequence[TrainingProgram]
     notes: Sequence[Complaint] = ()
     passed: Sequence[Word] = ()
     """Guards that end a script and were passed."""
@@ -87,7 +87,7 @@ class _Unwrapping:
         self._passed: dict[Word, None] = {}
         environment = {name: Setting(name, text, "env", None) for name, text in launch.env.items()}
         files = {file.path: file for file in launch.files}
-        self._bare = Program(None, (), environment, files)
+        self._bare = TrainingProgram(None, (), environment, files)
         self._budget = Budget()
         self._notes: list[Complaint] = []
         self._called: set[str] = set()
@@ -98,7 +98,7 @@ class _Unwrapping:
             programs = programs or [self._bare]
         return Unwrapped(programs, self._notes, tuple(self._passed))
 
-    def _of_argv(self) -> Iterator[Program]:
+    def _of_argv(self) -> Iterator[TrainingProgram]:
         argv = self._launch.argv
         if argv is None or self._script_of_arguments() is not None:
             return
@@ -125,11 +125,11 @@ class _Unwrapping:
             or "=" in word
         )
 
-    def _of_files(self) -> Iterator[Program]:
+    def _of_files(self) -> Iterator[TrainingProgram]:
         """What manifests start, and the scripts that nothing else calls."""
         yield from list(self._of_manifests())
         asked = self._script_of_arguments()
-        found: dict[str, list[Program]] = {}
+        found: dict[str, list[TrainingProgram]] = {}
         for file in self._launch.files:
             if is_script(file.path, file.content):
                 arguments = self._arguments() if asked is file else None
@@ -146,7 +146,7 @@ class _Unwrapping:
         texts = argv.split() if isinstance(argv, str) else argv or ()
         return [Word(text, "argv", None) for text in texts]
 
-    def _of_manifests(self) -> Iterator[Program]:
+    def _of_manifests(self) -> Iterator[TrainingProgram]:
         """What objects of Kubernetes and services of compose files start."""
         marked = [
             substituted(file, self._launch.env)
@@ -168,7 +168,7 @@ class _Unwrapping:
             elif (file, document) in manifests:
                 yield from self._of_document(Manifest(document, file.path))
 
-    def _of_document(self, document: Compose | Manifest | Task) -> Iterator[Program]:
+    def _of_document(self, document: Compose | Manifest | Task) -> Iterator[TrainingProgram]:
         found = list(document.programs(self._bare))
         kind = document.document.value.get("kind")
         if not found and isinstance(document, Manifest) and kind != "ConfigMap":
@@ -184,10 +184,10 @@ class _Unwrapping:
         self,
         file: LaunchFile,
         arguments: Sequence[Word] | None,
-        program: Program,
+        program: TrainingProgram,
         depth: int,
         asked: Sequence[Word] = (),
-    ) -> Iterator[Program]:
+    ) -> Iterator[TrainingProgram]:
         """What a file with a script starts."""
         self._called.add(file.path)
         text = Text(tuple(lines_of(Word(file.content, file.path, 1))))
@@ -197,10 +197,10 @@ class _Unwrapping:
         self,
         script: Text,
         arguments: Sequence[Word] | None,
-        program: Program,
+        program: TrainingProgram,
         depth: int,
         asked: Sequence[Word],
-    ) -> Iterator[Program]:
+    ) -> Iterator[TrainingProgram]:
         """What a script starts. Its #SBATCH lines say what it is given, and over them `asked`."""
         parsed = SLURM.parse([*slurm.directives(script), *asked])
         if parsed.options:
@@ -213,10 +213,10 @@ class _Unwrapping:
     def _of_source(
         self,
         source: Source,
-        program: Program,
+        program: TrainingProgram,
         arguments: Sequence[Word] | None,
         depth: int = 0,
-    ) -> Iterator[Program]:
+    ) -> Iterator[TrainingProgram]:
         variables = {
             name: Variable(_text(setting), exported=True)
             for name, setting in program.environment.items()
@@ -224,7 +224,7 @@ class _Unwrapping:
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
         state = State(Variables(variables), parameters)
         gpus = counts.gpus_of_node(program, self._launch.overrides)
-        script = Script(state, self._budget, self._file, partial(counts.printed, gpus))
+        script = ShellScript(state, self._budget, self._file, partial(counts.printed, gpus))
         script.passes_guards = self._past_guards
         script.follow(source)
         self._passed |= dict.fromkeys(script.passed)
@@ -245,7 +245,9 @@ class _Unwrapping:
                 environment = {name: Setting.of(name, given[name]) for name in given}
             yield from self._of_words(command.words, program.after(command, environment), depth + 1)
 
-    def _of_words(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
+    def _of_words(
+        self, words: Sequence[Word], program: TrainingProgram, depth: int
+    ) -> Iterator[TrainingProgram]:
         """What a command starts, once everything that wraps it is taken off."""
         for _ in range(MAX_WRAPPED):
             if not words:
@@ -274,8 +276,8 @@ class _Unwrapping:
         return file if file is not None and is_script(file.path, file.content) else None
 
     def _of_shell(
-        self, words: Sequence[Word], script: LaunchFile | None, program: Program, depth: int
-    ) -> Iterator[Program]:
+        self, words: Sequence[Word], script: LaunchFile | None, program: TrainingProgram, depth: int
+    ) -> Iterator[TrainingProgram]:
         """bash -c "text" arguments, bash script arguments, ./script arguments."""
         rest = list(words[1:])
         if script is None:
@@ -295,7 +297,9 @@ class _Unwrapping:
         else:
             yield from self._of_script(script, rest, program, depth)
 
-    def _of_sbatch(self, words: Sequence[Word], program: Program, depth: int) -> Iterator[Program]:
+    def _of_sbatch(
+        self, words: Sequence[Word], program: TrainingProgram, depth: int
+    ) -> Iterator[TrainingProgram]:
         """sbatch options script arguments; options override those of the script, which is read from
         standard input where none is named.
         """
@@ -354,7 +358,7 @@ def _documents(file: LaunchFile) -> Sequence[Document]:
         return ()
 
 
-def _read(program: Program) -> Text:
+def _read(program: TrainingProgram) -> Text:
     """What a shell reads as its commands, which leaves nothing to them."""
     assert program.stdin is not None
     return Text.of_word(program.stdin)
@@ -371,7 +375,7 @@ def _is_c(text: str) -> bool:
     return re.fullmatch(r"-[a-zA-Z]*c", text) is not None
 
 
-def _step(name: str, words: Sequence[Word], program: Program) -> launchers.Step | None:
+def _step(name: str, words: Sequence[Word], program: TrainingProgram) -> launchers.Step | None:
     """A command without the first program of it; None where that starts no other."""
     if name in _LAUNCHERS:
         return _LAUNCHERS[name](words, program)
@@ -386,7 +390,7 @@ def _step(name: str, words: Sequence[Word], program: Program) -> launchers.Step 
     return None
 
 
-def _launching_python(words: Sequence[Word], program: Program) -> launchers.Step | None:
+def _launching_python(words: Sequence[Word], program: TrainingProgram) -> launchers.Step | None:
     """python of a launcher that is a script, or -m of one that is a module."""
     module, arguments = _of_python(words)
     if module is None:
@@ -415,7 +419,7 @@ def _of_python(words: Sequence[Word]) -> tuple[Word | None, Sequence[Word]]:
     return (words[at], words[at + 1 :]) if at < len(words) else (None, ())
 
 
-def _finished(words: Sequence[Word], program: Program) -> Program:
+def _finished(words: Sequence[Word], program: TrainingProgram) -> TrainingProgram:
     """The program that a command is, with its arguments."""
     name, arguments = words[0], words[1:]
     if _PYTHON.fullmatch(name.text.rpartition("/")[2]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from trainfit.launch.commands.launchers import Step, noted
 from trainfit.launch.commands.options import Interface, names
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -27,7 +27,7 @@ class Wrapper:
     positionals: int = 0
     variables: str | None = None
 
-    def unwrapped(self, words: Sequence[Word], program: Program) -> Step | None:
+    def unwrapped(self, words: Sequence[Word], program: TrainingProgram) -> Step | None:
         """What it starts; None where it does something else."""
         name, *rest = words
         if tuple(word.text for word in rest[: len(self.subcommand)]) != self.subcommand:
@@ -40,7 +40,7 @@ class Wrapper:
         return _assigned(parsed.rest[self.positionals :], program)
 
 
-def _assigned(words: Sequence[Word], program: Program) -> Step:
+def _assigned(words: Sequence[Word], program: TrainingProgram) -> Step:
     """Take NAME=value before a command into its environment, as env does."""
     environment = dict(program.environment)
     at = 0
@@ -51,8 +51,8 @@ def _assigned(words: Sequence[Word], program: Program) -> Step:
 
 
 def _with_variables(
-    words: Sequence[Word], interface: Interface, option: str, program: Program
-) -> Program:
+    words: Sequence[Word], interface: Interface, option: str, program: TrainingProgram
+) -> TrainingProgram:
     """The variables that an option sets, which may be given many times."""
     environment = dict(program.environment)
     left = list(words)

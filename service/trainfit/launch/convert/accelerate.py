@@ -9,7 +9,7 @@ from typing import Any
 
 from trainfit.launch.convert.deepspeed import PATH as DEEPSPEED_PATH
 from trainfit.launch.convert.transformers import engine_of, refuse, trainer_arguments
-from trainfit.launch.transformers.engine import Engine
+from trainfit.launch.transformers.engine import TrainerEngine
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.layout import sharding_strategy, smallest_world
 from trainfit.resolve.registry import conventions_of
@@ -62,7 +62,7 @@ def accelerate_config(job: Job) -> dict[str, Any]:
     return config
 
 
-def _fsdp(engine: Engine, framework: Transformers) -> dict[str, Any]:
+def _fsdp(engine: TrainerEngine, framework: Transformers) -> dict[str, Any]:
     wraps: dict[str, Any] = {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP"}
     if framework.offload_params:
         wraps["fsdp_offload_params"] = True
@@ -75,7 +75,7 @@ def _fsdp(engine: Engine, framework: Transformers) -> dict[str, Any]:
     return {"fsdp_version": 1, "fsdp_sharding_strategy": strategy, **wraps}
 
 
-def _check(job: Job, engine: Engine, findings: Findings) -> None:
+def _check(job: Job, engine: TrainerEngine, findings: Findings) -> None:
     """What no engine of accelerate does, and what only FSDP2 does."""
     given = job.parallelism
     strategy = sharding_strategy(job.parallelism, conventions_of(job), findings)

@@ -15,7 +15,7 @@ from trainfit.launch.convert.unsaid import unsaid
 from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
 from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
-from trainfit.launch.megatron.options import Option, Parser, releases
+from trainfit.launch.megatron.options import MegatronParser, Option, releases
 from trainfit.launch.megatron.precision import WIDE_LAYERS
 from trainfit.launch.megatron.step import MOE, RECOMPUTE
 from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
@@ -89,7 +89,7 @@ class Argument(NamedTuple):
 def _words(said: Argument, findings: Findings) -> list[str]:
     """The option that sets an argument; none where the release sets it so by itself."""
     value = list(said.value) if isinstance(said.value, tuple) else said.value
-    if value is None or value == Parser(None).defaults().get(said.dest):
+    if value is None or value == MegatronParser(None).defaults().get(said.dest):
         return []
     for option in _options().get(said.dest, ()):
         if option.takes == 0:

@@ -182,7 +182,7 @@ def _named(model: Model) -> RegisteredModel | None:
     return None
 
 
-class Degrees(NamedTuple):
+class DataParallelDegrees(NamedTuple):
     """Data-parallel ranks: replicas, and ranks that share out what one of them holds."""
 
     replicate: int
@@ -191,7 +191,7 @@ class Degrees(NamedTuple):
     """Whether FSDP runs."""
 
 
-def _degrees(job: Job, findings: Findings) -> Degrees:
+def _degrees(job: Job, findings: Findings) -> DataParallelDegrees:
     """Degrees that make FSDP or DDP of the same ranks as the job."""
     given = job.parallelism
     etp = given.etp or 1
@@ -205,21 +205,21 @@ def _degrees(job: Job, findings: Findings) -> Degrees:
     if strategy == "no_shard":
         if given.cp > 1 or given.ep > 1 or (dp > 1 and given.tp * given.pp > 1) or replicas > 1:
             _refuse(findings, pointer, "torchtitan replicates beside no other parallelism")
-        return Degrees(dp, 1, False)
+        return DataParallelDegrees(dp, 1, False)
     if strategy != "optim_grads_params":
         _refuse(findings, pointer, f"no key of torchtitan says {strategy}")
     if dp % replicas:
         pointer = "/parallelism/data_parallel_replicate_size"
         _refuse(findings, pointer, f"{dp} data-parallel ranks are no multiple of {replicas}")
-        return Degrees(1, dp, True)
+        return DataParallelDegrees(1, dp, True)
     shard = dp // replicas
     if shard == 1 and given.cp == 1 and given.ep == 1:
         _refuse(findings, pointer, "torchtitan shards over two ranks or more")
-    return Degrees(replicas, shard, True)
+    return DataParallelDegrees(replicas, shard, True)
 
 
 def _layout(
-    job: Job, degrees: Degrees, experts: bool, findings: Findings
+    job: Job, degrees: DataParallelDegrees, experts: bool, findings: Findings
 ) -> Iterator[tuple[str, Any]]:
     given = job.parallelism
     section = "parallelism"
@@ -299,7 +299,7 @@ def _modules(stages: Sequence[VirtualStage]) -> Iterator[list[str]]:
         ]
 
 
-def _batch(job: Job, degrees: Degrees, findings: Findings) -> Iterator[tuple[str, Any]]:
+def _batch(job: Job, degrees: DataParallelDegrees, findings: Findings) -> Iterator[tuple[str, Any]]:
     """With a pipeline the local batch is what one run of it reads, cut into its micro-batches."""
     training, pp = job.training, job.parallelism.pp
     dp = degrees.replicate * degrees.shard
@@ -329,7 +329,9 @@ PRESETS: Mapping[str, Precision] = {
 """What a preset means where torchtitan runs."""
 
 
-def _precision(job: Job, degrees: Degrees, findings: Findings) -> Iterator[tuple[str, Any]]:
+def _precision(
+    job: Job, degrees: DataParallelDegrees, findings: Findings
+) -> Iterator[tuple[str, Any]]:
     """Beside tensor or pipeline parallelism without FSDP nothing is narrowed."""
     told, pointer = job.training.precision, "/training/precision"
     narrowed = degrees.shards or job.parallelism.tp * job.parallelism.pp == 1

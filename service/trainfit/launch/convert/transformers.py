@@ -14,7 +14,7 @@ from math import ceil
 from typing import Any
 
 from trainfit.launch.convert.unsaid import unsaid
-from trainfit.launch.transformers.engine import Engine, Name
+from trainfit.launch.transformers.engine import Name, TrainerEngine
 from trainfit.launch.transformers.precision import DTYPES, types_of
 from trainfit.launch.transformers.step import OPTIMS, TRL_CHUNK
 from trainfit.resolve.findings import Findings, RefusedError
@@ -75,7 +75,7 @@ Said = tuple[str, Any]
 """An argument and its value."""
 
 
-def engine_of(job: Job, findings: Findings) -> Engine:
+def engine_of(job: Job, findings: Findings) -> TrainerEngine:
     """Who shares states out, as the job resolves it. Raises RefusedError for another framework."""
     if not isinstance(job.framework, Transformers):
         refuse(findings, "/framework/name", f"{job.framework.name} is not transformers")
@@ -86,10 +86,10 @@ def engine_of(job: Job, findings: Findings) -> Engine:
     engine = named or usual
     if engine == "ddp" and strategy != "no_shard":
         refuse(findings, "/framework/data_parallel_engine", "DDP shares nothing out")
-    return Engine(engine, strategy != "no_shard", None)
+    return TrainerEngine(engine, strategy != "no_shard", None)
 
 
-def trainer_arguments(job: Job, engine: Engine, findings: Findings) -> list[str]:
+def trainer_arguments(job: Job, engine: TrainerEngine, findings: Findings) -> list[str]:
     """The arguments, with a finding for every field that none of them says."""
     for pointer, usual in NO_ARGUMENT.items():
         value = reduce(getattr, pointer.strip("/").split("/"), job)
@@ -156,7 +156,7 @@ def _batch(job: Job, findings: Findings) -> Iterator[Said]:
     yield "max_length", training.seq_length
 
 
-def _precision(job: Job, engine: Engine, findings: Findings) -> Iterator[Said]:
+def _precision(job: Job, engine: TrainerEngine, findings: Findings) -> Iterator[Said]:
     """The mixed precision and the weights of which the job's data types are made."""
     told = job.training.precision
     wanted: Any = told
@@ -259,7 +259,7 @@ def _loss(job: Job, findings: Findings) -> Iterator[Said]:
         refuse(findings, "/training/loss/cross_entropy", message)
 
 
-def _adapters(job: Job, engine: Engine, findings: Findings) -> Iterator[Said]:
+def _adapters(job: Job, engine: TrainerEngine, findings: Findings) -> Iterator[Said]:
     peft = job.training.peft
     if peft is None:
         return

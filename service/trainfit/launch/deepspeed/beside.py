@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 
 Config = Mapping[str, Any]
@@ -34,7 +34,7 @@ def configs_of(tool: str) -> Beside:
 
 
 def config_beside(
-    beside: Beside, program: Program, named: Setting, draft: Draft
+    beside: Beside, program: TrainingProgram, named: Setting, draft: Draft
 ) -> dict[str, Setting] | None:
     """The config that a setting names, where it is one of these and was not sent."""
     path = str(named.value)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run
-from trainfit.launch.transformers.source import Source, as_bool, as_int
+from trainfit.launch.transformers.run import TrainerRun
+from trainfit.launch.transformers.source import TrainerSource, as_bool, as_int
 
 SIZES = (
     "reduce_bucket_size",
@@ -32,7 +32,7 @@ MARKS = (
 """Keys that a config of DeepSpeed has and no other file."""
 
 
-def put_zero(run: Run) -> None:
+def put_zero(run: TrainerRun) -> None:
     """Set ZeRO's buffers. An auto size stays what it is: the model decides it."""
     source = run.deepspeed
     if source is not None:
@@ -44,13 +44,13 @@ def put_zero(run: Run) -> None:
         _put_offload(run, source, name)
 
 
-def _zero(source: Source, name: str) -> Setting | None:
+def _zero(source: TrainerSource, name: str) -> Setting | None:
     """A key of the section; those of stage 3 have a short name too."""
     short = name.removeprefix("stage3_")
     return source.get(f"{ZERO}.{name}") or source.get(f"{ZERO}.{short}")
 
 
-def _put_size(run: Run, source: Source, name: str) -> None:
+def _put_size(run: TrainerRun, source: TrainerSource, name: str) -> None:
     setting = _zero(source, name)
     if setting is None:
         return
@@ -70,7 +70,7 @@ AUTOMATIC = (
 """Sizes that transformers makes of the model's hidden size where they are auto."""
 
 
-def _put_switch(run: Run, source: Source, name: str) -> None:
+def _put_switch(run: TrainerRun, source: TrainerSource, name: str) -> None:
     setting = _zero(source, name)
     if setting is None:
         return
@@ -81,7 +81,7 @@ def _put_switch(run: Run, source: Source, name: str) -> None:
         run.draft.put(f"{AT}/{name}", value, setting)
 
 
-def _put_offload(run: Run, source: Source | None, name: str) -> None:
+def _put_offload(run: TrainerRun, source: TrainerSource | None, name: str) -> None:
     """The device, or the switch of old releases; where auto, what accelerate is told."""
     setting = None
     if source is not None:
@@ -98,7 +98,7 @@ def _put_offload(run: Run, source: Source | None, name: str) -> None:
         run.draft.put(f"{AT}/{name}", True, setting)
 
 
-def _stage(run: Run, source: Source | None) -> int | None:
+def _stage(run: TrainerRun, source: TrainerSource | None) -> int | None:
     """The stage, as far as it is said. Only the optimizer of stage 3 is given what is said of
     parameters' offload: DeepSpeed's runtime/engine.py (_configure_zero_optimizer).
     """

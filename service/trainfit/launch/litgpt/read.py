@@ -13,7 +13,7 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import experts_of, put_model
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.command_line import flags_of
 from trainfit.launch.values import flag, scalar, size, word
@@ -42,7 +42,7 @@ ADAPTED = ("lora_query", "lora_value")
 QUANTISED = {"bnb.nf4": ("nf4", False), "bnb.nf4-dq": ("nf4", True)}
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its command, or by a config with litgpt's own keys."""
     if program.name == WHOSE:
         return bool(program.arguments) and program.arguments[0].text in COMMANDS
@@ -55,7 +55,7 @@ def _is_config(file: LaunchFile) -> bool:
     return isinstance(train, dict) and OWN_KEYS[0] in found and "micro_batch_size" in train
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
     settings = _settings(program, draft)
@@ -75,7 +75,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__))
 
 
-def _settings(program: Program, draft: Draft) -> dict[str, Setting]:
+def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
     """The keys of the file, and over them what the command line says. Raises LaunchError."""
     flags, positional = flags_of(program.arguments)
     named = next((each.values[0].text for each in flags if each.name == "config"), None)
@@ -98,7 +98,7 @@ def _settings(program: Program, draft: Draft) -> dict[str, Setting]:
     return found
 
 
-def _the_file(program: Program) -> LaunchFile | None:
+def _the_file(program: TrainingProgram) -> LaunchFile | None:
     """Without a command, the file with litgpt's own keys. Raises LaunchError without one."""
     if program.name is not None:
         return None
@@ -108,7 +108,7 @@ def _the_file(program: Program) -> LaunchFile | None:
     return found
 
 
-def _command(program: Program, settings: Mapping[str, Setting]) -> str:
+def _command(program: TrainingProgram, settings: Mapping[str, Setting]) -> str:
     """Adapters are trained by a command of their own; a file tells them by their keys."""
     if program.name is None:
         return LORA if any(name.startswith("lora_") for name in settings) else FULL
@@ -116,7 +116,7 @@ def _command(program: Program, settings: Mapping[str, Setting]) -> str:
     return LORA if said == "finetune" else said
 
 
-def _model(reading: Reading, draft: Draft, program: Program) -> None:
+def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """The checkpoint lies where its name on the Hub says, below a directory of checkpoints."""
     setting = reading.get("checkpoint_dir")
     if setting is None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.engine import Engine
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.engine import TrainerEngine
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.towers import FROZEN, UNLIKE, put_towers
 
@@ -19,7 +19,7 @@ OUTSIDE_LAYERS = {"embed_tokens": "embed_tokens", "lm_head": "lm_head", "norm": 
 LAYERS_BY_DEFAULT = 2
 
 
-def put_frozen(run: Run, engine: Engine, kind: str) -> None:
+def put_frozen(run: TrainerRun, engine: TrainerEngine, kind: str) -> None:
     """Set what is frozen in a `kind` of tuning: lora, full or freeze. Under DeepSpeed, or where
     training is purely bf16, it is in the same type as what is trained.
     """
@@ -35,11 +35,11 @@ def put_frozen(run: Run, engine: Engine, kind: str) -> None:
         _put_layers(run, asked, towers)
 
 
-def _is_alike(run: Run, engine: Engine) -> bool:
+def _is_alike(run: TrainerRun, engine: TrainerEngine) -> bool:
     return engine.name == "deepspeed" or run.arguments.is_on("pure_bf16")
 
 
-def _put_layers(run: Run, asked: Setting, towers: tuple[str, ...]) -> None:
+def _put_layers(run: TrainerRun, asked: Setting, towers: tuple[str, ...]) -> None:
     """Set which layers are frozen: all but the last ones, or the first ones of a negative number.
     What stands outside the layers is frozen unless it is named. Frozen layers are not recomputed.
     """

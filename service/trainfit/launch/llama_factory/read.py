@@ -12,10 +12,10 @@ from trainfit.launch.effects import Effect, preference
 from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
-from trainfit.launch.transformers.engine import Engine, put_communication
+from trainfit.launch.transformers.engine import TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
@@ -28,7 +28,7 @@ from trainfit.launch.transformers.reading import (
     settle_releases,
 )
 from trainfit.launch.transformers.releases import named_releases
-from trainfit.launch.transformers.run import Run, Trainer
+from trainfit.launch.transformers.run import Trainer, TrainerRun
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.transformers.step import (
     LENGTH,
@@ -55,7 +55,7 @@ LENGTH_BY_DEFAULT = 2048
 RANK_BY_DEFAULT = 8
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """Its command to train, its train.py, or a file with keys of its own."""
     name = program.name or ""
     if name in COMMANDS:
@@ -68,7 +68,7 @@ def recognises(program: Program) -> bool:
     )
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of LLaMA-Factory."""
     named = named_releases(version, "llamafactory")
     beside = configs_of(WHOSE)
@@ -100,7 +100,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     finish(run, table_of("trainfit.launch.transformers", "trainer") | table_of(__package__))
 
 
-def _staged(run: Run) -> Run:
+def _staged(run: TrainerRun) -> TrainerRun:
     """The run with the loop of its stage. pt and sft are Trainer's own."""
     stage = run.arguments.get("stage")
     if stage is None or stage.value in ("sft", "pt"):
@@ -115,7 +115,7 @@ def _staged(run: Run) -> Run:
     return replace(run, trainer=Trainer("own_kto" if known else "other", stage))
 
 
-def _preferring(run: Run, stage: Setting) -> Run:
+def _preferring(run: TrainerRun, stage: Setting) -> TrainerRun:
     """The run with a loss of pairs, which has a second model where it compares with one and no
     adapters can be switched off.
     """
@@ -137,7 +137,7 @@ LOGITS_BESIDE_VALUES = Effect(
 )
 
 
-def _kto(run: Run) -> Effect | str:
+def _kto(run: TrainerRun) -> Effect | str:
     """What KTO does: bounded where no second model is loaded, as beside adapters.
 
     Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/kto/workflow.py.
@@ -150,7 +150,7 @@ def _kto(run: Run) -> Effect | str:
     return preference(source, pairs=False)
 
 
-def _put_muon(run: Run) -> None:
+def _put_muon(run: TrainerRun) -> None:
     """Its Muon keeps one moment of the matrices of layers, and Adam's two of the rest.
 
     Source: LLaMA-Factory's third_party/muon/muon.py.
@@ -161,7 +161,7 @@ def _put_muon(run: Run) -> None:
         run.draft.put("/training/optimizer/implementation", "for-loop", setting)
 
 
-def _put_length(run: Run) -> int | None:
+def _put_length(run: TrainerRun) -> int | None:
     run.arguments.get("model_max_length")
     setting = run.arguments.get("max_length")
     if setting is None:
@@ -171,7 +171,7 @@ def _put_length(run: Run) -> int | None:
     return as_int(setting.value)
 
 
-def _put_recompute(run: Run) -> None:
+def _put_recompute(run: TrainerRun) -> None:
     """Every layer is made again unless that is switched off."""
     setting = run.arguments.get("disable_gradient_checkpointing")
     run.arguments.get("gradient_checkpointing")
@@ -182,7 +182,7 @@ def _put_recompute(run: Run) -> None:
             run.draft.put(RECOMPUTE, "full", setting)
 
 
-def _put_reentrant(run: Run) -> None:
+def _put_reentrant(run: TrainerRun) -> None:
     """Source: hparams/model_args.py (use_reentrant_gc)."""
     if not reentrant_is_said(run, "use_reentrant_gc"):
         run.draft.default(REENTRANT, True, WHOSE)
@@ -191,7 +191,7 @@ def _put_reentrant(run: Run) -> None:
 FLASH_ATTN = {"disabled": "eager", "sdpa": "sdpa", "fa2": "flash", "fa3": "flash", "auto": "auto"}
 
 
-def _put_attention(run: Run) -> None:
+def _put_attention(run: TrainerRun) -> None:
     setting = run.arguments.get("flash_attn")
     if setting is None:
         return
@@ -205,7 +205,7 @@ def _put_attention(run: Run) -> None:
 OF_LORA = ("lora_r", "lora_dropout", "lora_target_modules", "lora_modules_to_save", "use_dora")
 
 
-def _put_tuning(run: Run, engine: Engine) -> bool:
+def _put_tuning(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Set what is trained, and tell whether that is adapters; they are the default."""
     arguments, draft = run.arguments, run.draft
     kind = arguments.get("finetuning_type")
@@ -241,7 +241,7 @@ def _put_tuning(run: Run, engine: Engine) -> bool:
     return True
 
 
-def _put_quantised(run: Run, *, adapters: bool) -> None:
+def _put_quantised(run: TrainerRun, *, adapters: bool) -> None:
     """Set how frozen weights are stored. FSDP can share out 4 bits as they are stored."""
     arguments, draft = run.arguments, run.draft
     bits = arguments.get("quantization_bit")
@@ -259,7 +259,7 @@ def _put_quantised(run: Run, *, adapters: bool) -> None:
         draft.default(f"{PEFT}/double_quantization", True, WHOSE)
 
 
-def _loaded(run: Run, *, adapters: bool) -> Weights:
+def _loaded(run: TrainerRun, *, adapters: bool) -> Weights:
     """Frozen weights stay in the checkpoint's type; what is trained is widened, unless pure."""
     pure = run.arguments.get("pure_bf16")
     if run.arguments.is_on("pure_bf16"):

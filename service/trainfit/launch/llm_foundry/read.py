@@ -19,7 +19,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.llm_foundry.mpt import KIND, put_mpt
 from trainfit.launch.models import put_model, text_config_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, names, size, word
 from trainfit.specs.launch import LaunchFile
@@ -51,7 +51,7 @@ FP32 = 4
 OPTIMIZERS: Mapping[str, str] = {"decoupled_adamw": "adam", "decoupled_lionw": "lion"}
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its script with one of its configs, or by a config."""
     ours = program.name is None or program.name.rpartition("/")[2] == SCRIPT
     return ours and any(_is_config(file) for file in program.files.values())
@@ -63,7 +63,7 @@ def _is_config(file: LaunchFile) -> bool:
     return "device_train_microbatch_size" in found and isinstance(model, dict) and "name" in model
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
     settings = _settings(program)
@@ -82,7 +82,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__))
 
 
-def _settings(program: Program) -> dict[str, Setting]:
+def _settings(program: TrainingProgram) -> dict[str, Setting]:
     """The keys of the config, and over them what the command line says. Raises LaunchError."""
     configs = [file for file in program.files.values() if _is_config(file)]
     named = [word.text for word in program.arguments if "=" not in word.text]
@@ -96,7 +96,7 @@ def _settings(program: Program) -> dict[str, Setting]:
     return found | {each.key: each for each in assignments(words)}
 
 
-def _model(reading: Reading, draft: Draft, program: Program) -> None:
+def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """Models of transformers by their name; others are described in overrides."""
     name, setting = reading.get("model.name"), reading.get(MODEL)
     if name is not None and name.value == KIND and draft.overridden("/model") is None:

@@ -24,7 +24,7 @@ from trainfit.launch.megatron.dimensions import (
 from trainfit.launch.megatron.forks import read_forks
 from trainfit.launch.megatron.hybrid import read_hybrid
 from trainfit.launch.megatron.layout import read_layout
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.step import read_step
 from trainfit.launch.megatron.switches import read_switches
 
@@ -58,6 +58,6 @@ def _known() -> Keys:
 @cache
 def _at_default(release: int | None) -> Mapping[str, tuple[Any, Any]]:
     """What each argument is where nothing sets it: in a release, and in the latest."""
-    own, latest = Parser(release).defaults(), Parser(None).defaults()
+    own, latest = MegatronParser(release).defaults(), MegatronParser(None).defaults()
     names = table_of(__package__, "options").rows
     return {name: (own.get(name), latest.get(name)) for name in names}

@@ -44,11 +44,11 @@ from trainfit.launch.megatron.configs import (
 )
 from trainfit.launch.megatron.hydra import is_override, overrides_of
 from trainfit.launch.megatron.nemo import is_nemo, read_nemo
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.serialised import TARGET, folded
 from trainfit.launch.megatron.stacks import NEMO, bridges, put_stack
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
@@ -69,7 +69,7 @@ OVERRIDES_ONLY = (
 _TOP = re.compile(r"^(\w+):", re.MULTILINE)
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By overrides of its fields on the command line, or by the sections of a file."""
     keys = [word.text.lstrip("+~") for word in program.arguments if is_override(word.text)]
     if any(_is_field(key.partition("=")[0]) for key in keys):
@@ -86,7 +86,7 @@ def _is_field(key: str) -> bool:
     return section in ("model", "train", "ddp", "dist") and is_argument(name)
 
 
-def _files(program: Program) -> list[LaunchFile]:
+def _files(program: TrainingProgram) -> list[LaunchFile]:
     """Files with a section of the model beside one of training."""
     return [
         file
@@ -97,7 +97,7 @@ def _files(program: Program) -> list[LaunchFile]:
     ]
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put a container, with its overrides, into a draft; a release of Megatron-Bridge decides what
     its recipes are. Raises LaunchError.
     """
@@ -130,7 +130,9 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         read_machine(program, draft)
 
 
-def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word], dict[str, Setting]]:
+def _sort(
+    program: TrainingProgram, draft: Draft
+) -> tuple[list[Word], list[Word], dict[str, Setting]]:
     """The files that a command line names, the overrides on it, and what names a recipe."""
     paths: list[Word] = []
     recipe: dict[str, Setting] = {}
@@ -165,7 +167,7 @@ def _sort(program: Program, draft: Draft) -> tuple[list[Word], list[Word], dict[
 
 
 def _name_config(
-    program: Program, value: Word, setting: Setting, paths: list[Word], draft: Draft
+    program: TrainingProgram, value: Word, setting: Setting, paths: list[Word], draft: Draft
 ) -> None:
     """Hydra's base of all overrides, which may be left out where these say everything."""
     name = value.text.removesuffix(".yaml") + ".yaml"
@@ -180,7 +182,7 @@ def _is_value(word: Word) -> bool:
     return not word.text.startswith("-") and not is_override(word.text)
 
 
-def _file(program: Program, path: Word) -> LaunchFile:
+def _file(program: TrainingProgram, path: Word) -> LaunchFile:
     if (file := program.file(path.text)) is None:
         raise LaunchError(Complaint(f"{path.text}: this file was not sent", path.file, path.line))
     return file
@@ -195,7 +197,7 @@ def _refuse_several(files: Sequence[LaunchFile], named: Word | None) -> None:
 
 
 def _read_container(settings: Mapping[str, Setting], draft: Draft, *, names_recipe: bool) -> None:
-    defaults = Parser(None).defaults()
+    defaults = MegatronParser(None).defaults()
     ordered = _precision_last(_in_sync(settings, draft))
     fields = list(without_idle_recompute(_fields(ordered, draft), draft))
     if bridge_adapters.adapts(settings):

@@ -23,7 +23,7 @@ MODES = {"pretrain": "pretrain", "sft": "sft", "lora": "peft"}
 """--mode beside --model -> the middle of the name of a recipe."""
 
 
-class Recipe(NamedTuple):
+class BridgeRecipe(NamedTuple):
     """What a recipe sets, in the releases that have it so, the latest first."""
 
     releases: tuple[str, ...]
@@ -67,7 +67,7 @@ def settings_of(
     return settings, recipe.releases[0]
 
 
-def _of_release(known: tuple[Recipe, ...], version: str) -> tuple[Recipe, ...]:
+def _of_release(known: tuple[BridgeRecipe, ...], version: str) -> tuple[BridgeRecipe, ...]:
     release = version.removeprefix("v")
     found = tuple(each for each in known if release in each.releases)
     if not found:
@@ -78,16 +78,16 @@ def _of_release(known: tuple[Recipe, ...], version: str) -> tuple[Recipe, ...]:
 
 
 @cache
-def recipes() -> Mapping[str, tuple[Recipe, ...]]:
+def recipes() -> Mapping[str, tuple[BridgeRecipe, ...]]:
     """Every recipe by its names, as each release has it, the latest first."""
     read = json.loads((files(__package__) / "bridge_recipes.json").read_text("utf-8"))
     order = read["releases"]
-    found: dict[str, list[Recipe]] = {}
+    found: dict[str, list[BridgeRecipe]] = {}
     for row in read["recipes"]:
         settings = read["kinds"][row["kind"]] | row["set"]
         kept = {key: value for key, value in settings.items() if value is not None}
         for name in row["names"].split():
-            found.setdefault(name, []).append(Recipe(tuple(row["releases"]), kept))
+            found.setdefault(name, []).append(BridgeRecipe(tuple(row["releases"]), kept))
     return {
         name: tuple(sorted(each, key=lambda recipe: order.index(recipe.releases[0])))
         for name, each in found.items()

@@ -12,7 +12,7 @@ from typing import Any
 from trainfit.launch.draft import Draft
 from trainfit.launch.megatron.known import OF_ENGINES, VALUE_IRRELEVANT
 from trainfit.launch.megatron.layer_flags import layer_flags
-from trainfit.launch.megatron.options import Option, Parser
+from trainfit.launch.megatron.options import MegatronParser, Option
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
 
@@ -33,7 +33,7 @@ class Arguments:
     values: dict[str, Any] = field(default_factory=dict)
 
 
-def read_words(words: Sequence[Word], parser: Parser, draft: Draft) -> Arguments:
+def read_words(words: Sequence[Word], parser: MegatronParser, draft: Draft) -> Arguments:
     """The arguments of a command line. Options that the parser does not have, and words that
     belong to none, are unsupported; values that it would not take are complained of.
     """
@@ -83,7 +83,9 @@ def _stray(word: Word, draft: Draft) -> None:
         draft.recognise(setting)
 
 
-def _set(arguments: Arguments, parser: Parser, word: Word, given: list[Word], draft: Draft) -> int:
+def _set(
+    arguments: Arguments, parser: MegatronParser, word: Word, given: list[Word], draft: Draft
+) -> int:
     """Set the option of this word in the first shape that takes what is given; how much it took.
 
     An earlier word that set the same argument counts no longer.

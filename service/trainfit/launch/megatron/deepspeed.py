@@ -14,7 +14,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.source import as_int
 from trainfit.launch.values import whole
@@ -30,7 +30,7 @@ READ = ("stage", "reduce_bucket_size", "allgather_bucket_size")
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class DeepSpeedEngine:
     """What DeepSpeed does with the states: its stage and what says so; `bf16` is of its config."""
 
     stage: int
@@ -41,7 +41,7 @@ class Engine:
     offloads: Setting | None
 
 
-def engine_of(program: Program, reading: Reading) -> Engine | None:
+def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | None:
     """The engine that --deepspeed switches on, if it does. Its file counts before --zero-stage,
     which says the same to Megatron-DeepSpeed itself. Raises LaunchError where that was not sent.
     """
@@ -53,7 +53,9 @@ def engine_of(program: Program, reading: Reading) -> Engine | None:
         return None
     if path is None:
         told = stage or switch
-        return Engine(reading.value("zero_stage", 0, whole), switch, told, False, BUCKET, offloads)
+        return DeepSpeedEngine(
+            reading.value("zero_stage", 0, whole), switch, told, False, BUCKET, offloads
+        )
     file = program.file(str(path.value))
     if file is None:
         raise LaunchError(Complaint.at(path, f"names {path.value}; send that file too"))
@@ -61,7 +63,9 @@ def engine_of(program: Program, reading: Reading) -> Engine | None:
     return _engine(config, switch, stage or path, offloads)
 
 
-def _engine(config: Reading, switch: Setting, told: Setting, offloads: Setting | None) -> Engine:
+def _engine(
+    config: Reading, switch: Setting, told: Setting, offloads: Setting | None
+) -> DeepSpeedEngine:
     """What the file says; sizes of a batch are Megatron's own."""
     zero = {name: _size(config, f"zero_optimization.{name}") for name in READ}
     config.get("zero_optimization.overlap_comm")
@@ -77,7 +81,7 @@ def _engine(config: Reading, switch: Setting, told: Setting, offloads: Setting |
     config.close(table_of("trainfit.launch.deepspeed"))
     bucket = max(zero[name] or BUCKET for name in READ[1:])
     said = config.settings.get("zero_optimization.stage", told)
-    return Engine(zero["stage"], switch, said, bool(half), bucket, offloads)
+    return DeepSpeedEngine(zero["stage"], switch, said, bool(half), bucket, offloads)
 
 
 def _size(config: Reading, key: str) -> int:
@@ -91,7 +95,7 @@ def _size(config: Reading, key: str) -> int:
     return number or 0
 
 
-def put_engine(draft: Draft, engine: Engine) -> None:
+def put_engine(draft: Draft, engine: DeepSpeedEngine) -> None:
     """Set what data-parallel ranks share out. In bf16 the engine without a stage shares states out
     too, and accumulates in fp32; from stage 1 on gradients have the type of the weights.
     """
@@ -118,7 +122,7 @@ SHARES_GRADIENTS = "gradients that ZeRO shards too are priced as whole"
 STAGES = "DeepSpeed's runtime/zero/stage_1_and_2.py"
 
 
-def _leave_out_buffers(draft: Draft, engine: Engine) -> None:
+def _leave_out_buffers(draft: Draft, engine: DeepSpeedEngine) -> None:
     """Beside the states: buckets, and what a micro-batch or a step makes of gradients in another
     type, which is no more than what is shared out of the states.
     """

@@ -20,7 +20,7 @@ from trainfit.launch.megatron.configs import (
     reading_of,
     without_idle_recompute,
 )
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import WHOLE, size
 
@@ -159,7 +159,7 @@ def read_nemo(settings: Mapping[str, Setting], draft: Draft) -> None:
     """Put such a config into a draft."""
     settings = {key: _resolved(key, each, settings) for key, each in settings.items()}
     _read_trainer(settings, draft)
-    defaults = Parser(None).defaults()
+    defaults = MegatronParser(None).defaults()
     nemo = Defaults("NeMo", {**defaults.values, **DIFFERING}, None)
     fields = list(without_idle_recompute(_fields(settings, draft), draft))
     demand_dimensions(fields, draft, "a config that was not sent")

@@ -17,10 +17,10 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
-from trainfit.launch.megatron.deepspeed import BUCKET, Engine, put_engine
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.deepspeed import BUCKET, DeepSpeedEngine, put_engine
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.programs import read_machine
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.source import as_int
 from trainfit.specs.launch import LaunchFile
@@ -71,7 +71,7 @@ FUSED_SOFTMAX = "scaled_upper_triang_masked_softmax_fusion"
 BIASES = ("use_bias_in_attn_linear", "use_bias_in_mlp")
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its launcher, or by keys of its own."""
     return (program.name or "").rpartition("/")[2] == PROGRAM or (
         program.name is None and any(map(_is_config, program.files.values()))
@@ -83,11 +83,11 @@ def _is_config(file: LaunchFile) -> bool:
     return len(found.keys() & set(OWN)) > 1
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """All configs are one. Raises LaunchError where a key stands in two."""
     draft.ignore_version(version)
     settings = _settings(program)
-    defaults = Parser(None).defaults()
+    defaults = MegatronParser(None).defaults()
     neox = Defaults(WHOSE, {**defaults.values, **DIFFERING}, None)
     reading = reading_of(_fields(settings, draft), draft)
     read_arguments(reading, neox, tokenizer="GPT2BPETokenizer")
@@ -98,7 +98,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     read_machine(program, draft)
 
 
-def _settings(program: Program) -> dict[str, Setting]:
+def _settings(program: TrainingProgram) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for file in program.files.values():
         if mapping_in(file) is None:
@@ -341,7 +341,7 @@ def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
         draft.leave_out(optimizer, "the states of this optimizer are not modelled")
 
 
-def _engine(settings: Mapping[str, Setting], draft: Draft) -> Engine | None:
+def _engine(settings: Mapping[str, Setting], draft: Draft) -> DeepSpeedEngine | None:
     """DeepSpeed with the stage of ZeRO that is named; without, it shares nothing out."""
     zero = "zero_optimization."
     told = settings.get(f"{zero}stage")
@@ -360,4 +360,4 @@ def _engine(settings: Mapping[str, Setting], draft: Draft) -> Engine | None:
             stage = 0
         elif stage > 0 or not half:
             draft.leave_out(wide, "gradients that are kept in another type are not modelled")
-    return Engine(stage, told, told, half, bucket, offloads)
+    return DeepSpeedEngine(stage, told, told, half, bucket, offloads)

@@ -42,7 +42,7 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class Releases:
+class MegatronReleases:
     """Every option by each of its spellings, oldest shape first; `forks` has those of forks."""
 
     names: tuple[str, ...]
@@ -64,7 +64,7 @@ class UnknownReleaseError(ValueError):
 
 
 @cache
-def releases() -> Releases:
+def releases() -> MegatronReleases:
     """The options that were read from the sources."""
     data, patch, forks, slime = (
         json.loads((files(__package__) / f"{name}options.json").read_text("utf-8"))
@@ -76,7 +76,7 @@ def releases() -> Releases:
         option = _option(entry, latest)
         for name in option.names:
             options.setdefault(name, []).append(option)
-    return Releases(
+    return MegatronReleases(
         tuple(data["releases"]),
         {
             name: tuple(sorted(shapes, key=lambda option: option.since))
@@ -149,7 +149,7 @@ class Defaults:
 
 
 @dataclass(frozen=True, slots=True)
-class Parser:
+class MegatronParser:
     """The parser of one release; without one, that of every release, the latest shape first."""
 
     release: int | None

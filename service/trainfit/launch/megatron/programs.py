@@ -11,10 +11,15 @@ from trainfit.launch.megatron.command_line import read_words
 from trainfit.launch.megatron.deepspeed import engine_of, put_engine
 from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.forks import put_expert_ranks
-from trainfit.launch.megatron.options import Defaults, Parser, UnknownReleaseError, release_of
+from trainfit.launch.megatron.options import (
+    Defaults,
+    MegatronParser,
+    UnknownReleaseError,
+    release_of,
+)
 from trainfit.launch.megatron.slime import is_slime, leave_out_logits, put_actor, with_defaults
 from trainfit.launch.megatron.stacks import MEGATRON_DEEPSPEED, put_stack
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 
 HYBRID = frozenset(["pretrain_mamba.py", "pretrain_hybrid.py"])
@@ -39,7 +44,7 @@ MARKS = ("--hidden-size", "--num-attention-heads")
 """What a command line of Megatron-LM's has, whatever its program is called."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its name, or by its arguments."""
     name = _file_name(program)
     if name in PROGRAMS or name in REFUSED:
@@ -48,7 +53,7 @@ def recognises(program: Program) -> bool:
     return "--yaml-cfg" not in given and (all(mark in given for mark in MARKS) or is_slime(program))
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put a Megatron-LM command line into a draft. Raises LaunchError."""
     parser = parser_of(version)
     refuse_other_models(program)
@@ -74,7 +79,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     put_expert_ranks(reading)
 
 
-def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: Program) -> None:
+def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: TrainingProgram) -> None:
     """Before core_v0.8.0 a program had the layers of megatron-core only where it was told so."""
     if not defaults.before("core_v0.8.0") or reading.get("deprecated_use_mcore_models"):
         return
@@ -83,22 +88,22 @@ def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: Progr
     reading.draft.leave_out(Setting("--use-mcore-models", False, file, None), why)
 
 
-def parser_of(version: str | None) -> Parser:
+def parser_of(version: str | None) -> MegatronParser:
     """The parser of a release. Raises LaunchError."""
     try:
-        return Parser(release_of(version))
+        return MegatronParser(release_of(version))
     except UnknownReleaseError as error:
         raise LaunchError(Complaint(f"framework_version: {error}")) from None
 
 
-def refuse_other_models(program: Program) -> None:
+def refuse_other_models(program: TrainingProgram) -> None:
     """Raise LaunchError for a program that trains what is not modelled."""
     name = _file_name(program)
     if name in REFUSED:
         raise LaunchError(Complaint(f"{name} trains {REFUSED[name]}, which is not modelled"))
 
 
-def read_machine(program: Program, draft: Draft) -> None:
+def read_machine(program: TrainingProgram, draft: Draft) -> None:
     """How many GPUs there are, and what their environment decides."""
     read_environment(program.environment, draft)
     pointer = "/parallelism/num_gpus"
@@ -117,5 +122,5 @@ def read_machine(program: Program, draft: Draft) -> None:
     )
 
 
-def _file_name(program: Program) -> str:
+def _file_name(program: TrainingProgram) -> str:
     return (program.name or "").rpartition("/")[2]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from trainfit.launch.draft import Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.megatron.command_line import Arguments
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import size
 
@@ -29,7 +29,7 @@ DEFAULTS = {
 """What slime sets, or has by default."""
 
 
-def is_slime(program: Program) -> bool:
+def is_slime(program: TrainingProgram) -> bool:
     """By its program and by an option of its own."""
     given = {word.text.partition("=")[0] for word in program.arguments}
     return (program.name or "") in PROGRAMS and not given.isdisjoint(MARKS)

@@ -15,12 +15,12 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
-from trainfit.launch.megatron.options import Option, Parser, releases
+from trainfit.launch.megatron.options import MegatronParser, Option, releases
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.swift_adapters import ARGUMENTS as ADAPTING
 from trainfit.launch.megatron.swift_adapters import put_adapters
 from trainfit.launch.models import config_of, put_model, told_by_its_end
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import arguments_of
 from trainfit.launch.transformers.source import as_bool
@@ -48,13 +48,13 @@ OF_TOWERS = ("freeze_vit", "freeze_aligner")
 TUNERS = ("tuner_type", "train_type")
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By the tool and its command."""
     first = program.arguments[0].text if program.arguments else ""
     return program.name == "megatron" and first in COMMANDS
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put a command into a draft; what differs between releases of ms-swift is bounded."""
     draft.ignore_version(version)
     given = arguments_of(program, draft)
@@ -71,7 +71,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
             fields.append(Field(name, Setting(name, value, WHOSE, None, whose=WHOSE), value))
     if FUSED not in told:
         draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
-    read_arguments(reading_of(fields, draft), Parser(None).defaults())
+    read_arguments(reading_of(fields, draft), MegatronParser(None).defaults())
     if tuner is not None:
         put_adapters(adapting, draft, tuner, WHOSE)
     read_machine(_counted(program), draft)
@@ -101,7 +101,7 @@ TOWER = Effect(
 LOOP = "losses of preferences, and what lies beside the policy, are not modelled under Megatron"
 
 
-def _leave_out_loop(given: dict[str, Setting], program: Program, draft: Draft) -> None:
+def _leave_out_loop(given: dict[str, Setting], program: TrainingProgram, draft: Draft) -> None:
     """What `rlhf` does besides a step on samples."""
     for command in program.arguments[:1]:
         if command.text == "rlhf":
@@ -195,7 +195,7 @@ def _typed(option: Option | None, value: Any) -> Any:
         return value
 
 
-def _counted(program: Program) -> Program:
+def _counted(program: TrainingProgram) -> TrainingProgram:
     """The program with what its environment says of the number of GPUs."""
     each, nodes = (program.environment.get(name) for name in ("NPROC_PER_NODE", "NNODES"))
     if program.num_gpus or each is None:

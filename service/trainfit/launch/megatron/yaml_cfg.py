@@ -16,7 +16,7 @@ from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
 from trainfit.launch.megatron.configs import Field, reading_of
 from trainfit.launch.megatron.programs import parser_of, read_machine, refuse_other_models
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import settings_of
 from trainfit.specs.launch import LaunchFile
 
@@ -25,14 +25,14 @@ SECTIONS = ("language_model", "model_parallel")
 _SECTION = {name: re.compile(rf"^{name}:", re.MULTILINE) for name in SECTIONS}
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By the option that names the file; without a program, by the file's sections."""
     if any(word.text.partition("=")[0] == OPTION for word in program.arguments):
         return True
     return program.name is None and _files(program) != []
 
 
-def _files(program: Program) -> list[LaunchFile]:
+def _files(program: TrainingProgram) -> list[LaunchFile]:
     """Files that have both sections."""
     return [
         file
@@ -41,7 +41,7 @@ def _files(program: Program) -> list[LaunchFile]:
     ]
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put such a file into a draft. Raises LaunchError."""
     refuse_other_models(program)
     parser = parser_of(version)
@@ -63,7 +63,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     read_machine(program, draft)
 
 
-def _file(program: Program, path: str | None) -> LaunchFile:
+def _file(program: TrainingProgram, path: str | None) -> LaunchFile:
     if path is not None:
         if (file := program.file(path)) is None:
             raise LaunchError(Complaint(f"{OPTION} {path}: this file was not sent"))

@@ -17,7 +17,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import settings_of
 from trainfit.launch.values import flag, size, whole, word
 from trainfit.specs.launch import LaunchFile
@@ -64,7 +64,7 @@ MODEL: Mapping[str, Any] = {
 """Keys of LlamaConfig, by Llama's own names in a config.json, with their defaults."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By a config with nanotron's own keys, which a program names by --config-file."""
     named = any(word.text.partition("=")[0] == CONFIG_FILE for word in program.arguments)
     if program.name is not None and not named:
@@ -81,7 +81,7 @@ def _is_config(file: LaunchFile) -> bool:
     )
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
     file = _config(program)
@@ -105,7 +105,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__))
 
 
-def _config(program: Program) -> LaunchFile:
+def _config(program: TrainingProgram) -> LaunchFile:
     """The file that --config-file names; without a command, that with nanotron's own keys."""
     words = [each.text for each in program.arguments]
     for text, behind in pairwise([*words, ""]):
@@ -124,7 +124,7 @@ def _config(program: Program) -> LaunchFile:
 SIZES = ("dp", "tp", "pp", "context_parallel_size", "expert_parallel_size")
 
 
-def _world(reading: Reading, draft: Draft, program: Program) -> None:
+def _world(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """The product of all sizes; what starts the run must say the same. Source: ParallelContext."""
     keys = [f"parallelism.{name}" for name in SIZES]
     given = [setting for key in keys if (setting := reading.get(key)) is not None]

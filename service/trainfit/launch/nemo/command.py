@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, RecipeCall
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import scalar
 
@@ -19,14 +19,14 @@ ALONE = ("--yes", "-y", "--no-confirm", "--dryrun", "--repl", "-r", "--verbose",
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class RecipeCommand:
     """The recipe that a command line names, if it does, and what it says over it."""
 
     factory: Setting | None
     overrides: Sequence[Setting]
 
 
-def is_command(program: Program) -> bool:
+def is_command(program: TrainingProgram) -> bool:
     """Whether this is NeMo's own program, and trains."""
     words = [word.text for word in program.arguments[:2]]
     name = (program.name or "").rpartition("/")[2]
@@ -36,7 +36,7 @@ def is_command(program: Program) -> bool:
 KINDS = (PRETRAIN, FINETUNE)
 
 
-def command_of(words: Sequence[Word], draft: Draft) -> Command:
+def command_of(words: Sequence[Word], draft: Draft) -> RecipeCommand:
     """What a command line says; an option that is not known is left out."""
     factory: Setting | None = None
     overrides: list[Setting] = []
@@ -55,7 +55,7 @@ def command_of(words: Sequence[Word], draft: Draft) -> Command:
             draft.ignore(Setting(name, True, word.file, word.line))
         else:
             draft.leave_out(Setting.of(name, word), "no list of this format has this option")
-    return Command(factory, overrides)
+    return RecipeCommand(factory, overrides)
 
 
 def _override(name: str, value: Word) -> Setting:

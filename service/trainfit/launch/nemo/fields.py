@@ -19,7 +19,7 @@ from trainfit.launch.megatron.configs import (
     reading_of,
     without_idle_recompute,
 )
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.tokenizers import OF_THE_HUB
 from trainfit.launch.nemo.recipes import DEVICES, NODES
 from trainfit.launch.settings import Setting
@@ -90,7 +90,7 @@ def read_fields(settings: Mapping[str, Setting], draft: Draft) -> None:
     fields = list(without_idle_recompute(_fields(settings, draft), draft))
     nothing = {each.name: None for each in fields if each.value == "none"}
     fields = [each for each in fields if each.name not in nothing]
-    values = {**Parser(None).defaults().values, **DIFFERING, **nothing}
+    values = {**MegatronParser(None).defaults().values, **DIFFERING, **nothing}
     read_arguments(reading_of(fields, draft), Defaults("NeMo", values, None))
 
 

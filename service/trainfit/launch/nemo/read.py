@@ -7,7 +7,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.stacks import NEMO, put_stack
 from trainfit.launch.nemo.command import (
-    Command,
+    RecipeCommand,
     called_by,
     command_of,
     is_command,
@@ -15,17 +15,17 @@ from trainfit.launch.nemo.command import (
 )
 from trainfit.launch.nemo.fields import read_fields
 from trainfit.launch.nemo.recipes import settings_of
-from trainfit.launch.nemo.script import Script, is_script, script_of
-from trainfit.launch.program import Program
+from trainfit.launch.nemo.script import RecipeScript, is_script, script_of
+from trainfit.launch.program import TrainingProgram
 from trainfit.specs.launch import LaunchFile
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By NeMo's own program, or a script that calls one of its recipes."""
     return is_command(program) or _script(program) is not None
 
 
-def _script(program: Program) -> LaunchFile | None:
+def _script(program: TrainingProgram) -> LaunchFile | None:
     """The script that a command starts; without a command, the only one there is."""
     if program.name is not None:
         file = program.file(program.name) if program.name.endswith(".py") else None
@@ -34,7 +34,7 @@ def _script(program: Program) -> LaunchFile | None:
     return found[0] if len(found) == 1 else None
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put a recipe with what is said over it into a draft, as a release of NeMo has it. Raises
     LaunchError.
     """
@@ -51,10 +51,12 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     read_environment({**program.environment, **script.environment}, draft)
 
 
-def _read_script(file: LaunchFile | None, command: Command, program: Program) -> Script:
+def _read_script(
+    file: LaunchFile | None, command: RecipeCommand, program: TrainingProgram
+) -> RecipeScript:
     factory = command.factory
     if file is not None:
         return script_of(file, None if factory is None else str(factory.value))
     if factory is None:
         raise LaunchError(Complaint("names no recipe; give it as --factory"))
-    return Script(called_by(program.arguments[1].text, factory))
+    return RecipeScript(called_by(program.arguments[1].text, factory))

@@ -59,7 +59,7 @@ class RecipeCall:
         return default if given is None else given.value
 
 
-class Recipe(NamedTuple):
+class NemoRecipe(NamedTuple):
     """What a recipe sets in the releases that have it so, and what its arguments change."""
 
     releases: tuple[str, ...]
@@ -90,7 +90,7 @@ def settings_of(called: RecipeCall, version: str | None, draft: Draft) -> dict[s
     return found | dict(_said_by_arguments(called, recipe, draft))
 
 
-def _of_release(known: Sequence[Recipe], version: str) -> Sequence[Recipe]:
+def _of_release(known: Sequence[NemoRecipe], version: str) -> Sequence[NemoRecipe]:
     release = version.removeprefix("v").removeprefix("r")
     found = [each for each in known if any(_is_release(name, release) for name in each.releases)]
     if not found:
@@ -103,7 +103,7 @@ def _is_release(name: str, given: str) -> bool:
     return name.split(".")[:2] == given.split(".")[:2]
 
 
-def _with_variants(called: RecipeCall, recipe: Recipe) -> dict[str, Any]:
+def _with_variants(called: RecipeCall, recipe: NemoRecipe) -> dict[str, Any]:
     """What it sets where arguments switch something on."""
     fast = called.value("performance_mode") is True
     scheme = called.value("peft_scheme", "lora")
@@ -124,7 +124,7 @@ def _with_variants(called: RecipeCall, recipe: Recipe) -> dict[str, Any]:
 
 
 def _said_by_arguments(
-    called: RecipeCall, recipe: Recipe, draft: Draft
+    called: RecipeCall, recipe: NemoRecipe, draft: Draft
 ) -> Iterator[tuple[str, Setting]]:
     """The settings that arguments are, and the account of the others."""
     for name, setting in called.arguments.items():
@@ -145,7 +145,7 @@ def _said_by_arguments(
             draft.recognise(setting)
 
 
-def _is_known(name: str, called: RecipeCall, recipe: Recipe) -> bool:
+def _is_known(name: str, called: RecipeCall, recipe: NemoRecipe) -> bool:
     """Whether what this argument changes is in the data."""
     value = called.value(name)
     scheme = str(called.value("peft_scheme", "lora")).lower()
@@ -160,7 +160,7 @@ def _is_known(name: str, called: RecipeCall, recipe: Recipe) -> bool:
 
 
 @cache
-def recipes() -> Mapping[tuple[str, str], tuple[Recipe, ...]]:
+def recipes() -> Mapping[tuple[str, str], tuple[NemoRecipe, ...]]:
     """Every recipe by what it does and its name, as each release has it, the latest first."""
     read = json.loads((files(__package__) / "recipes.json").read_text("utf-8"))
     return {
@@ -170,11 +170,11 @@ def recipes() -> Mapping[tuple[str, str], tuple[Recipe, ...]]:
     }
 
 
-def _rows(rows: Sequence[Mapping[str, Any]], releases: Sequence[str]) -> Iterator[Recipe]:
+def _rows(rows: Sequence[Mapping[str, Any]], releases: Sequence[str]) -> Iterator[NemoRecipe]:
     first = rows[0]
     for row in rows:
         whole = {**first, **row}
-        yield Recipe(
+        yield NemoRecipe(
             tuple(releases[row["since"] : row["until"] + 1][::-1]),
             {**first["set"], **row["set"]},
             {**first["variants"], **row["variants"]},

@@ -70,7 +70,7 @@ MAIN = "__name__ == '__main__'"
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class RecipeScript:
     """The recipe of a script, and what it says over it, in its order. `left` are statements that
     do something else with it, `environment` variables that it sets.
     """
@@ -90,7 +90,7 @@ def is_script(file: LaunchFile) -> bool:
     )
 
 
-def script_of(file: LaunchFile, factory: str | None) -> Script:
+def script_of(file: LaunchFile, factory: str | None) -> RecipeScript:
     """The recipe of a script; of several that of the function that is named, or is the script's
     own default. Raises LaunchError.
     """
@@ -102,7 +102,7 @@ def script_of(file: LaunchFile, factory: str | None) -> Script:
         raise LaunchError(Complaint(f"{file.path}: is no Python: {error}", file.path, 1)) from None
 
 
-def _read(tree: ast.Module, path: str, factory: str | None) -> Script:
+def _read(tree: ast.Module, path: str, factory: str | None) -> RecipeScript:
     wanted = factory or _default(tree)
     found = [each for each in bodies(tree) if any(map(_makes_recipe, own(each.body)))]
     found = found or [each for each in bodies(tree) if any(map(_calls_recipe, own(each.body)))]
@@ -151,12 +151,12 @@ class _Reader:
         self._harmless = (*HARMLESS, *SHOWS, *names_of(tree, "nemo_run"))
         self._constants: dict[str, Any] = {}
         self._name: str | None = None
-        self._script: Script | None = None
+        self._script: RecipeScript | None = None
         self._environment: dict[str, Setting] = {}
         self._made_by: str | None = None
         self._certain = True
 
-    def script(self) -> Script:
+    def script(self) -> RecipeScript:
         """What was read. Raises LaunchError."""
         if self._script is None:
             message = f"{self._path}: what it does with its recipe is not known"
@@ -225,7 +225,7 @@ class _Reader:
             self._environment[key] = self._setting(key, said, statement)
         elif self._script is None and isinstance(called, ast.Call):
             self._name = target.id if isinstance(target, ast.Name) else None
-            self._script = Script(self._called(called))
+            self._script = RecipeScript(self._called(called))
         elif self._made_by is not None and value is not None and self._makes(value):
             self._name, self._made_by = getattr(target, "id", None), None
         elif isinstance(target, ast.Name) and target.id != self._name:

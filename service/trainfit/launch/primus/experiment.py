@@ -10,7 +10,7 @@ from typing import Any
 
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import scalar
 from trainfit.specs.launch import LaunchFile
@@ -48,24 +48,24 @@ def is_experiment(file: LaunchFile) -> bool:
     return any(isinstance(each, dict) and "framework" in each for each in trainers)
 
 
-def name_of(program: Program) -> str:
+def name_of(program: TrainingProgram) -> str:
     """The name of its script, without where that lies."""
     return (program.name or "").rpartition("/")[2]
 
 
-def is_program(program: Program) -> bool:
+def is_program(program: TrainingProgram) -> bool:
     """By a script of Primus, or the command of its program."""
     said = tuple(word.text for word in words_of(program)[:2])
     return name_of(program) in SCRIPTS or said in COMMAND
 
 
-def words_of(program: Program) -> Sequence[Word]:
+def words_of(program: TrainingProgram) -> Sequence[Word]:
     """The words of its command: those of primus-cli itself stand before two dashes."""
     said = [word.text for word in program.arguments]
     return program.arguments[said.index("--") + 1 :] if "--" in said else program.arguments
 
 
-def experiment_of(program: Program) -> Experiment:
+def experiment_of(program: TrainingProgram) -> Experiment:
     """The experiment of a program. Raises LaunchError where none was sent, or it has no trainer."""
     file = _file(program)
     settings = settings_of(document_of(file, ".yaml"), file.path)
@@ -90,7 +90,7 @@ def experiment_of(program: Program) -> Experiment:
     return Experiment(framework, module, model, overrides, over, others)
 
 
-def _file(program: Program) -> LaunchFile:
+def _file(program: TrainingProgram) -> LaunchFile:
     """The file that a command or its environment names; without a command, the one there is."""
     named = _named(program)
     if named is None:
@@ -104,7 +104,7 @@ def _file(program: Program) -> LaunchFile:
     return file
 
 
-def _named(program: Program) -> Setting | None:
+def _named(program: TrainingProgram) -> Setting | None:
     words = list(words_of(program))
     for word, after in zip_longest(words, words[1:]):
         name, equals, inline = word.text.partition("=")
@@ -115,7 +115,7 @@ def _named(program: Program) -> Setting | None:
     return program.environment.get(VARIABLE) if program.name is not None else None
 
 
-def _said_over(program: Program) -> Iterator[Setting]:
+def _said_over(program: TrainingProgram) -> Iterator[Setting]:
     """`key=value`, `--key=value`, `--key value` and `--key` after the command (arg_utils.py)."""
     words = list(words_of(program))
     position = 0

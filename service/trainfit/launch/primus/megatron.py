@@ -17,7 +17,7 @@ from trainfit.launch.megatron.configs import (
     reading_of,
     without_idle_recompute,
 )
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.tokenizers import OF_THE_HUB
 from trainfit.launch.settings import Setting
 
@@ -46,7 +46,7 @@ ACTIVATION = "activation_func"
 def read_megatron(settings: Mapping[str, Setting], draft: Draft) -> None:
     """Put what an experiment says together into a draft."""
     settings = _without_adapters(settings, draft)
-    defaults = Parser(None).defaults()
+    defaults = MegatronParser(None).defaults()
     primus = Defaults("Megatron-LM", defaults.values, defaults.release)
     fields = list(without_idle_recompute(_fields(settings, draft), draft))
     read_arguments(reading_of(fields, draft), primus)

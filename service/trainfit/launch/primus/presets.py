@@ -26,7 +26,7 @@ MODULES, MODELS = "modules", "models"
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class PrimusRelease:
     """A release of Primus, its place among all, and the torchtitan that it comes with."""
 
     number: int
@@ -37,7 +37,7 @@ class Release:
 class Preset(NamedTuple):
     """What a trainer and a model say together in a release."""
 
-    release: Release
+    release: PrimusRelease
     settings: Mapping[str, Setting]
 
 
@@ -63,7 +63,9 @@ def preset(experiment: Experiment, version: str | None, draft: Draft) -> Preset:
     return chosen
 
 
-def _with_keys(releases: Sequence[Release], experiment: Experiment) -> Sequence[Release]:
+def _with_keys(
+    releases: Sequence[PrimusRelease], experiment: Experiment
+) -> Sequence[PrimusRelease]:
     """Those of these releases whose torchtitan has most of the keys of an experiment for it."""
     if experiment.framework.value != TORCHTITAN:
         return releases
@@ -80,7 +82,7 @@ def _same(one: Preset, other: Preset, framework: str) -> bool:
 
 
 def _settings(
-    framework: str, module: Setting, model: Setting, release: Release
+    framework: str, module: Setting, model: Setting, release: PrimusRelease
 ) -> dict[str, Setting] | None:
     """The trainer's value counts for a key that both have (parse_trainer_module)."""
     found: dict[str, Setting] = {}
@@ -106,9 +108,9 @@ def _row(framework: str, kind: str, name: str, number: int) -> Mapping[str, Any]
     return next((row["set"] for row in rows if row["since"] <= number <= row["until"]), None)
 
 
-def _releases(version: str | None) -> Sequence[Release]:
+def _releases(version: str | None) -> Sequence[PrimusRelease]:
     """The releases that are meant, the latest first. Raises LaunchError for one not known."""
-    every = [Release(number, **each) for number, each in enumerate(_data()["releases"])][::-1]
+    every = [PrimusRelease(number, **each) for number, each in enumerate(_data()["releases"])][::-1]
     if version is None:
         return every
     meant = [each for each in every if each.name.removeprefix("v") == version.removeprefix("v")]

@@ -21,7 +21,7 @@ from trainfit.launch.primus.experiment import (
 from trainfit.launch.primus.megatron import read_megatron
 from trainfit.launch.primus.presets import preset
 from trainfit.launch.primus.torchtitan import read_torchtitan
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import size
 
@@ -40,14 +40,14 @@ OPTIONS = {
 """Options of primus-cli, of which those of Slurm are handed on to it, that say the same."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By a script of Primus, or an experiment's trainer among its modules."""
     if program.name is not None:
         return is_program(program)
     return any(is_experiment(file) for file in program.files.values())
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Put an experiment into a draft, as a release of Primus takes it. Raises LaunchError."""
     experiment = experiment_of(program)
     framework = experiment.framework
@@ -73,7 +73,7 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
         read_torchtitan(program, settings, draft, chosen.release.torchtitan)
 
 
-def _count(program: Program, draft: Draft) -> None:
+def _count(program: TrainingProgram, draft: Draft) -> None:
     """The GPUs that Primus starts, where no launcher around it says how many."""
     name = name_of(program)
     if program.num_gpus or name not in (*SCRIPTS, CLI):
@@ -96,7 +96,7 @@ def _count(program: Program, draft: Draft) -> None:
         draft.complain(told["NNODES"], str(error))
 
 
-def _before_command(program: Program) -> Iterator[tuple[str, Setting]]:
+def _before_command(program: TrainingProgram) -> Iterator[tuple[str, Setting]]:
     """The options of primus-cli, which stand before its command."""
     own = program.arguments[: len(program.arguments) - len(words_of(program))]
     for word, after in zip_longest(own, own[1:]):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.keys import table_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.torchtitan.read import read_written
 from trainfit.launch.torchtitan.releases import every_key
@@ -20,7 +20,7 @@ TURBO = "primus_turbo"
 
 
 def read_torchtitan(
-    program: Program, settings: Mapping[str, Setting], draft: Draft, release: str
+    program: TrainingProgram, settings: Mapping[str, Setting], draft: Draft, release: str
 ) -> None:
     """Put what an experiment says together into a draft, as this release of torchtitan has it."""
     read_written(program, list(_of_torchtitan(settings, draft)), draft, release)

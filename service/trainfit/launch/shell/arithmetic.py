@@ -33,7 +33,7 @@ class BadExpressionError(Exception):
     """An expression that bash refuses: a syntax error, a division by zero."""
 
 
-class Variables(Protocol):
+class VariableLookup(Protocol):
     """Where an expression looks its variables up, and what it sets."""
 
     def number_text(self, name: str, index: str | None) -> str:
@@ -49,7 +49,7 @@ class Variables(Protocol):
         """Bash may refuse the expression here: what it sets later may stay as it is."""
 
 
-def evaluate(expression: str, variables: Variables) -> int:
+def evaluate(expression: str, variables: VariableLookup) -> int:
     """The value of an expression. Raises NotKnownError, or RefusedError as bash would."""
     if _PLAIN.fullmatch(expression) and not expression.startswith("0"):
         return int(expression)
@@ -64,7 +64,7 @@ def evaluate(expression: str, variables: Variables) -> int:
     return value
 
 
-def not_read(expression: str, variables: Variables, why: str) -> None:
+def not_read(expression: str, variables: VariableLookup, why: str) -> None:
     """Take an expression of which not all is known to set what it may."""
     variables.may_be_refused(why)
     for name in assigned(expression):
@@ -147,7 +147,7 @@ class _Evaluation:
     """
 
     def __init__(
-        self, text: str, variables: Variables, depth: int, *, perhaps: str | None = None
+        self, text: str, variables: VariableLookup, depth: int, *, perhaps: str | None = None
     ) -> None:
         if depth > MAX_DEPTH:
             raise TooDeepError(f"an expression is nested more than {MAX_DEPTH} levels deep")

@@ -23,11 +23,11 @@ from trainfit.launch.shell.syntax import (
 from trainfit.launch.shell.text import Array, NotKnownError, Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
 def assigned(
-    script: Script, node: Assignment, before: dict[str, Variable | None] | None = None
+    script: ShellScript, node: Assignment, before: dict[str, Variable | None] | None = None
 ) -> None:
     """Follow an assignment, and note in `before` what it takes the place of."""
     variable = script.state.variables.get(node.name, Variable(None))
@@ -49,7 +49,7 @@ def assigned(
     script.assign(node.name, value, node.place, index, adds=node.adds)
 
 
-def value_of(script: Script, node: Word | Items, *, keyed: bool, start: int = 0) -> Value:
+def value_of(script: ShellScript, node: Word | Items, *, keyed: bool, start: int = 0) -> Value:
     """What is assigned; items without an index stand from `start` on."""
     expander = script.expander()
     if isinstance(node, Word):
@@ -79,7 +79,7 @@ def value_of(script: Script, node: Word | Items, *, keyed: bool, start: int = 0)
 
 
 def assign(
-    script: Script,
+    script: ShellScript,
     name: str,
     value: Value,
     place: Piece,
@@ -106,7 +106,7 @@ def assign(
     script.state.put(name, value)
 
 
-def forget(script: Script, names: Sequence[str], place: Piece, why: str) -> None:
+def forget(script: ShellScript, names: Sequence[str], place: Piece, why: str) -> None:
     """Take these variables to be set to something that is not known."""
     for each in names:
         name = meant(script, each, place)
@@ -114,7 +114,7 @@ def forget(script: Script, names: Sequence[str], place: Piece, why: str) -> None
             script.state.put(name, Text(unknown(name, place, why).pieces, spreads=True))
 
 
-def meant(script: Script, name: str, place: Piece) -> str:
+def meant(script: ShellScript, name: str, place: Piece) -> str:
     """The name of the variable that another one stands for."""
     try:
         return script.state.meant(name)
@@ -123,7 +123,7 @@ def meant(script: Script, name: str, place: Piece) -> str:
 
 
 def _one(
-    script: Script,
+    script: ShellScript,
     name: str,
     variable: Variable,
     text: Text,
@@ -156,7 +156,7 @@ def _one(
 
 
 def _converted(
-    script: Script, variable: Variable, text: Text, before: Text | None, place: Piece
+    script: ShellScript, variable: Variable, text: Text, before: Text | None, place: Piece
 ) -> Text:
     """A text as an integer or in small letters, where a variable is declared so."""
     if variable.integer:
@@ -179,7 +179,7 @@ def _converted(
     return text
 
 
-def _more(script: Script, variable: Variable, added: Array) -> Value:
+def _more(script: ShellScript, variable: Variable, added: Array) -> Value:
     """An array with more items behind it."""
     held = variable.value
     if isinstance(held, Text) and held.spreads:

@@ -11,19 +11,19 @@ from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.patterns import matches
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.syntax import (
-    Block,
     Case,
     Chain,
+    CommandList,
     If,
     Node,
 )
 from trainfit.launch.shell.text import NotKnownError
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
-def follow_chain(script: Script, node: Chain) -> Status:
+def follow_chain(script: ShellScript, node: Chain) -> Status:
     """a && b || c"""
     with script.guard():
         status = script.run(node.first)
@@ -34,7 +34,7 @@ def follow_chain(script: Script, node: Chain) -> Status:
 
 
 def _then(
-    script: Script, status: Status, sign: str, command: Node, place: Piece, *, guarded: bool
+    script: ShellScript, status: Status, sign: str, command: Node, place: Piece, *, guarded: bool
 ) -> Status:
     def run() -> Status:
         if not guarded:
@@ -48,11 +48,13 @@ def _then(
     return unclear.either(script, [run, lambda: skipped], place, status)
 
 
-def follow_if(script: Script, node: If) -> Status:
+def follow_if(script: ShellScript, node: If) -> Status:
     return _branches(script, list(node.branches), node)
 
 
-def _branches(script: Script, branches: Sequence[tuple[Block, Block]], node: If) -> Status:
+def _branches(
+    script: ShellScript, branches: Sequence[tuple[CommandList, CommandList]], node: If
+) -> Status:
     """The first branch whose condition holds."""
     for index, (condition, body) in enumerate(branches):
         with script.guard():
@@ -68,7 +70,7 @@ def _branches(script: Script, branches: Sequence[tuple[Block, Block]], node: If)
     return 0 if node.otherwise is None else script.run(node.otherwise)
 
 
-def follow_case(script: Script, node: Case) -> Status:
+def follow_case(script: ShellScript, node: Case) -> Status:
     if any(item.end != ";;" for item in node.items):
         return _case_running_on(script, node)
     expander = script.expander()
@@ -82,7 +84,7 @@ def follow_case(script: Script, node: Case) -> Status:
         return unclear.either(script, [*ways, lambda: 0], node.place, str(why))
 
 
-def _case_running_on(script: Script, node: Case) -> Status:
+def _case_running_on(script: ShellScript, node: Case) -> Status:
     """A case of which one item may run on into the next."""
 
     def once() -> Status:
@@ -95,7 +97,7 @@ def _case_running_on(script: Script, node: Case) -> Status:
     return unclear.until_clear(script, node.place, follow, once)
 
 
-def _cases(script: Script, node: Case, start: int, word: str) -> Status:
+def _cases(script: ShellScript, node: Case, start: int, word: str) -> Status:
     """Every item from this one on that is chosen. Raises NotKnownError before any is."""
     chosen = next(
         (at for at in range(start, len(node.items)) if _matches(script, node, at, word)), None
@@ -115,12 +117,12 @@ def _cases(script: Script, node: Case, start: int, word: str) -> Status:
     return status if found is None else _cases(script, node, found, word)
 
 
-def _items(script: Script, node: Case, start: int) -> Status:
+def _items(script: ShellScript, node: Case, start: int) -> Status:
     """An item that may be chosen."""
     return script.run(node.items[start].body)
 
 
-def _matches(script: Script, node: Case, at: int, word: str) -> bool:
+def _matches(script: ShellScript, node: Case, at: int, word: str) -> bool:
     expander = script.expander()
     for pattern in node.items[at].patterns:
         script.budget.spend(len(word))

@@ -15,7 +15,7 @@ from trainfit.launch.shell.state import Variable
 from trainfit.launch.shell.text import Array, NotKnownError, Text, joined
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 Words = Sequence[Text]
 
@@ -38,26 +38,26 @@ _NOT_FOLLOWED = frozenset(("noexec", "keyword", "expand_aliases", "posix"))
 _ITEM = re.compile(r"([A-Za-z_]\w*)\[(.+)\]", re.DOTALL)
 
 
-def _true(_script: Script, _words: Words, _place: Piece) -> Status:
+def _true(_script: ShellScript, _words: Words, _place: Piece) -> Status:
     return 0
 
 
-def _false(_script: Script, _words: Words, _place: Piece) -> Status:
+def _false(_script: ShellScript, _words: Words, _place: Piece) -> Status:
     return 1
 
 
-def _unknown(script: Script, _words: Words, place: Piece) -> Status:
+def _unknown(script: ShellScript, _words: Words, place: Piece) -> Status:
     why = f"what a command at {script.where(place)} does is known only when it runs"
     script.emit(Text.at(place, "$(...)", why))
     return why
 
 
-def _echo(script: Script, words: Words, place: Piece) -> Status:
+def _echo(script: ShellScript, words: Words, place: Piece) -> Status:
     script.emit(formatting.echoed(words, place))
     return 0
 
 
-def _printf(script: Script, words: Words, place: Piece) -> Status:
+def _printf(script: ShellScript, words: Words, place: Piece) -> Status:
     into = None
     if len(words) > 1 and str(words[0]) == "-v":
         into, words = str(words[1]), words[2:]
@@ -81,7 +81,7 @@ def _printf(script: Script, words: Words, place: Piece) -> Status:
     return status
 
 
-def _index(script: Script, name: str, index: str, place: Piece) -> str:
+def _index(script: ShellScript, name: str, index: str, place: Piece) -> str:
     if script.state.variables.get(name, Variable(None)).keyed:
         return index.strip("\"'")
     return str(script.expander().calculated(Text.at(place, index), place))
@@ -90,7 +90,7 @@ def _index(script: Script, name: str, index: str, place: Piece) -> str:
 ENDS = "the script may end here, before it trains"
 
 
-def _exit(script: Script, words: Words, place: Piece) -> Status:
+def _exit(script: ShellScript, words: Words, place: Piece) -> Status:
     if script.passes_guards and words and str(words[0]) not in ("0", "$?"):
         script.passed.append(place)
         return 0
@@ -99,12 +99,12 @@ def _exit(script: Script, words: Words, place: Piece) -> Status:
     return 0
 
 
-def _return(script: Script, words: Words, place: Piece) -> Status:
+def _return(script: ShellScript, words: Words, place: Piece) -> Status:
     script.leave(Jump.RETURN, place, _given_status(script, words))
     return 2
 
 
-def _given_status(script: Script, words: Words) -> Status:
+def _given_status(script: ShellScript, words: Words) -> Status:
     if not words:
         return script.status
     if words[0].unknown is not None:
@@ -113,15 +113,15 @@ def _given_status(script: Script, words: Words) -> Status:
     return 2 if number is None else number % 256
 
 
-def _break(script: Script, words: Words, place: Piece) -> Status:
+def _break(script: ShellScript, words: Words, place: Piece) -> Status:
     return _left(script, words, place, Jump.BREAK)
 
 
-def _continue(script: Script, words: Words, place: Piece) -> Status:
+def _continue(script: ShellScript, words: Words, place: Piece) -> Status:
     return _left(script, words, place, Jump.CONTINUE)
 
 
-def _left(script: Script, words: Words, place: Piece, way: Jump) -> Status:
+def _left(script: ShellScript, words: Words, place: Piece, way: Jump) -> Status:
     levels = 1 if not words else arithmetic.integer(words[0].known())
     if levels is None or (levels < 1 and not script.loosely):
         script.not_followed(place, "how many loops are left here")
@@ -129,7 +129,7 @@ def _left(script: Script, words: Words, place: Piece, way: Jump) -> Status:
     return 0
 
 
-def _shift(script: Script, words: Words, place: Piece) -> Status:
+def _shift(script: ShellScript, words: Words, place: Piece) -> Status:
     state = script.state
     if state.parameters is None:
         return state.unset("1")
@@ -153,7 +153,7 @@ def _shift(script: Script, words: Words, place: Piece) -> Status:
     return 0
 
 
-def _set(script: Script, words: Words, place: Piece) -> Status:
+def _set(script: ShellScript, words: Words, place: Piece) -> Status:
     """Options of the shell, and its parameters behind them."""
     at = 0
     while at < len(words):
@@ -178,7 +178,7 @@ def _set(script: Script, words: Words, place: Piece) -> Status:
     return 0
 
 
-def switch(script: Script, option: str, place: Piece, *, on: bool) -> None:
+def switch(script: ShellScript, option: str, place: Piece, *, on: bool) -> None:
     """Switch an option of the shell."""
     if on and option in _NOT_FOLLOWED:
         script.not_followed(place, f"the option {option}")
@@ -190,7 +190,7 @@ def switch(script: Script, option: str, place: Piece, *, on: bool) -> None:
     state.options = state.options | {option} if on else state.options - {option}
 
 
-def _shopt(script: Script, words: Words, place: Piece) -> Status:
+def _shopt(script: ShellScript, words: Words, place: Piece) -> Status:
     flags = {str(text) for text in words if str(text).startswith("-")}
     names = [str(text) for text in words if not str(text).startswith("-")]
     joined_flags = "".join(flags)
@@ -201,7 +201,7 @@ def _shopt(script: Script, words: Words, place: Piece) -> Status:
     return _unknown(script, words, place)
 
 
-def _source(script: Script, words: Words, place: Piece) -> Status:
+def _source(script: ShellScript, words: Words, place: Piece) -> Status:
     if not words:
         return 2
     path = str(words[0])
@@ -218,7 +218,7 @@ def _names_a_file(text: Text) -> bool:
     return text.unknown is None or (known and "/" in text.pieces[-1].text)
 
 
-def _eval(script: Script, words: Words, place: Piece) -> Status:
+def _eval(script: ShellScript, words: Words, place: Piece) -> Status:
     if not words:
         return 0
     text = joined(words, Text.at(place, " "))
@@ -230,7 +230,7 @@ def _eval(script: Script, words: Words, place: Piece) -> Status:
     return status
 
 
-def _let(script: Script, words: Words, place: Piece) -> Status:
+def _let(script: ShellScript, words: Words, place: Piece) -> Status:
     value = 0
     for index, text in enumerate(words, 1):
         try:
@@ -244,7 +244,7 @@ def _let(script: Script, words: Words, place: Piece) -> Status:
     return 2 if not words else int(value == 0)
 
 
-def _test(script: Script, words: Words, _place: Piece) -> Status:
+def _test(script: ShellScript, words: Words, _place: Piece) -> Status:
     try:
         return int(not conditions.words_hold(words, script.state))
     except conditions.MistakenError:
@@ -253,13 +253,13 @@ def _test(script: Script, words: Words, _place: Piece) -> Status:
         return str(why)
 
 
-def _bracket(script: Script, words: Words, place: Piece) -> Status:
+def _bracket(script: ShellScript, words: Words, place: Piece) -> Status:
     if not words or str(words[-1]) != "]":
         return 2
     return _test(script, words[:-1], place)
 
 
-def _unset(script: Script, words: Words, place: Piece) -> Status:
+def _unset(script: ShellScript, words: Words, place: Piece) -> Status:
     kind, status = "", 0
     for text in words:
         name = str(text)
@@ -280,7 +280,7 @@ def _unset(script: Script, words: Words, place: Piece) -> Status:
     return status
 
 
-def _unset_variable(script: Script, name: str, place: Piece) -> int:
+def _unset_variable(script: ShellScript, name: str, place: Piece) -> int:
     state = script.state
     variable = state.variables.get(name)
     if variable is not None and variable.readonly:
@@ -298,7 +298,7 @@ def _unset_variable(script: Script, name: str, place: Piece) -> int:
     return 0
 
 
-def _unset_item(script: Script, name: str, index: str, place: Piece) -> None:
+def _unset_item(script: ShellScript, name: str, index: str, place: Piece) -> None:
     variable = script.state.variables.get(name, Variable(None))
     value = variable.value
     if not isinstance(value, Array) or script.loosely:
@@ -314,7 +314,7 @@ def _unset_item(script: Script, name: str, index: str, place: Piece) -> None:
     script.state.variables[name] = variable._replace(value=Array(items, value.keyed))
 
 
-def _trap(script: Script, words: Words, place: Piece) -> Status:
+def _trap(script: ShellScript, words: Words, place: Piece) -> Status:
     given = [str(text) for text in words]
     if given and given[0] == "--":
         words, given = words[1:], given[1:]
@@ -335,13 +335,13 @@ def _trap(script: Script, words: Words, place: Piece) -> Status:
     return 0
 
 
-def _cd(script: Script, words: Words, place: Piece) -> Status:
+def _cd(script: ShellScript, words: Words, place: Piece) -> Status:
     if any(str(text) == "-" for text in words):
         script.emit(Text.at(place, "$(...)", "which folder it is is known only when it runs"))
     return 0
 
 
-def _exec(script: Script, words: Words, place: Piece) -> Status:
+def _exec(script: ShellScript, words: Words, place: Piece) -> Status:
     words = list(words)
     while words and str(words[0]) in ("-c", "-l", "-a", "--"):
         del words[: 2 if str(words[0]) == "-a" else 1]
@@ -355,7 +355,7 @@ def _exec(script: Script, words: Words, place: Piece) -> Status:
     return status
 
 
-def _command(script: Script, words: Words, place: Piece) -> Status:
+def _command(script: ShellScript, words: Words, place: Piece) -> Status:
     words = list(words)
     while words and str(words[0]) in ("-p", "--"):
         del words[0]
@@ -366,7 +366,7 @@ def _command(script: Script, words: Words, place: Piece) -> Status:
     return script.invoke(words, place, calls=False)
 
 
-def _builtin(script: Script, words: Words, place: Piece) -> Status:
+def _builtin(script: ShellScript, words: Words, place: Piece) -> Status:
     if not words:
         return 0
     if str(words[0]) not in BUILTINS:
@@ -374,20 +374,20 @@ def _builtin(script: Script, words: Words, place: Piece) -> Status:
     return script.invoke(words, place, calls=False)
 
 
-def _wait(script: Script, words: Words, place: Piece) -> Status:
+def _wait(script: ShellScript, words: Words, place: Piece) -> Status:
     return 0 if not words else _unknown(script, words, place)
 
 
-def _alias(_script: Script, _words: Words, _place: Piece) -> Status:
+def _alias(_script: ShellScript, _words: Words, _place: Piece) -> Status:
     return 0
 
 
-def _kill(script: Script, words: Words, place: Piece) -> Status:
+def _kill(script: ShellScript, words: Words, place: Piece) -> Status:
     script.note_end(place, "the script may be killed here")
     return _unknown(script, words, place)
 
 
-BUILTINS: Mapping[str, Callable[[Script, Words, Piece], Status]] = {
+BUILTINS: Mapping[str, Callable[[ShellScript, Words, Piece], Status]] = {
     ".": _source,
     ":": _true,
     "[": _bracket,

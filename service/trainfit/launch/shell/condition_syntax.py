@@ -7,7 +7,16 @@ from abc import ABC
 
 from trainfit.launch.shell.lines import Lines
 from trainfit.launch.shell.piece import Piece
-from trainfit.launch.shell.syntax import Asked, Both, Condition, Either, Node, Not, Test, Word
+from trainfit.launch.shell.syntax import (
+    Both,
+    Condition,
+    ConditionalPrimary,
+    Either,
+    Node,
+    Not,
+    Test,
+    Word,
+)
 
 _UNARY = re.compile(r"-[a-zA-Z]")
 _QUESTIONS = frozenset(
@@ -68,17 +77,17 @@ class Conditions(Lines, ABC):
         if operator is not None and _UNARY.fullmatch(operator):
             self._blanks()
             if not self._ends_test():
-                return Asked(operator, (self._tested(),))
+                return ConditionalPrimary(operator, (self._tested(),))
         self._blanks()
         sign = self._keyword() or self.sign()
         if sign not in _QUESTIONS:
             if not self._ends_test():
                 raise self.fail(f"has a {self._seen()} that is not expected")
-            return Asked("", (word,))
+            return ConditionalPrimary("", (word,))
         self.at += len(sign)
         self._blanks()
         other = self.regular() if sign == "=~" else self._tested()
-        return Asked(sign, (word, other))
+        return ConditionalPrimary(sign, (word, other))
 
     def _tested(self) -> Word:
         word = self._patterned()

@@ -10,7 +10,15 @@ from trainfit.launch.shell.expansion import Expander
 from trainfit.launch.shell.patterns import matches
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.state import DYNAMIC, LIVE, State, Variable
-from trainfit.launch.shell.syntax import Asked, Both, Condition, Either, Not, Test, Word
+from trainfit.launch.shell.syntax import (
+    Both,
+    Condition,
+    ConditionalPrimary,
+    Either,
+    Not,
+    Test,
+    Word,
+)
 from trainfit.launch.shell.text import Array, NotKnownError, Text
 
 _NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
@@ -205,10 +213,10 @@ def _holds(test: Test, shell: Expander) -> bool:
             )
         case Either(left, right):
             return _either(lambda: _holds(left, shell), lambda: _holds(right, shell), sought=True)
-        case Asked(sign, (word,)):
+        case ConditionalPrimary(sign, (word,)):
             with shell.unset_is_empty():
                 return _unary(sign or "-n", shell.value(word), shell.state)
-        case Asked(sign, (one, two)):
+        case ConditionalPrimary(sign, (one, two)):
             return _compared(one, sign, two, shell)
         case _:
             raise NotKnownError("a condition is not read")

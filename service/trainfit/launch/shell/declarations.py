@@ -15,7 +15,7 @@ from trainfit.launch.shell.syntax import Assignment, Simple, Word
 from trainfit.launch.shell.text import Array, NotKnownError, Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:(\+?)=(.*))?", re.DOTALL)
 _READ = frozenset("aAgilnrtux")
@@ -32,7 +32,7 @@ class _Named:
     adds: bool = False
 
 
-def declare(script: Script, kind: str, node: Simple) -> Status:
+def declare(script: ShellScript, kind: str, node: Simple) -> Status:
     """Follow a declaration: every value is expanded before any variable is declared."""
     options, names = "", list[_Named]()
     for word in node.words[1:]:
@@ -60,7 +60,7 @@ def declare(script: Script, kind: str, node: Simple) -> Status:
     return status
 
 
-def _braced(script: Script, node: Assignment) -> Sequence[Assignment]:
+def _braced(script: ShellScript, node: Assignment) -> Sequence[Assignment]:
     """The assignments that one with braces stands for, as a word of a command."""
     if not isinstance(node.value, Word):
         return [node]
@@ -76,7 +76,7 @@ def _letters(options: str) -> tuple[set[str], set[str]]:
     return on, off
 
 
-def _listed(script: Script, kind: str, on: set[str], place: Piece) -> Status:
+def _listed(script: ShellScript, kind: str, on: set[str], place: Piece) -> Status:
     if kind == "export" and "f" in on:
         return 0
     why = f"what {kind} prints at {script.where(place)} is known only when it runs"
@@ -84,7 +84,7 @@ def _listed(script: Script, kind: str, on: set[str], place: Piece) -> Status:
     return why
 
 
-def _assigned(script: Script, node: Assignment, *, keyed: bool) -> _Named:
+def _assigned(script: ShellScript, node: Assignment, *, keyed: bool) -> _Named:
     keyed = keyed or script.state.variables.get(node.name, Variable(None)).keyed
     value = assignments.value_of(script, node.value, keyed=keyed)
     index = None
@@ -99,7 +99,7 @@ def _assigned(script: Script, node: Assignment, *, keyed: bool) -> _Named:
     return _Named(node.name, node.place, value, index, node.adds)
 
 
-def _named(script: Script, text: Text, node: Word) -> list[_Named]:
+def _named(script: ShellScript, text: Text, node: Word) -> list[_Named]:
     """NAME or NAME=value as a word comes out; what is not known may set any variable."""
     written = str(text)
     if text.spreads and text.pieces[0].unknown is not None:
@@ -128,7 +128,7 @@ def _named(script: Script, text: Text, node: Word) -> list[_Named]:
 
 
 def _declared(
-    script: Script, kind: str, named: _Named, on: set[str], off: set[str], *, local: bool
+    script: ShellScript, kind: str, named: _Named, on: set[str], off: set[str], *, local: bool
 ) -> int:
     state, name = script.state, named.name
     before = state.variables.get(name)
@@ -166,12 +166,12 @@ def _declared(
     return 0
 
 
-def _known_unset(script: Script, name: str, variable: Variable) -> bool:
+def _known_unset(script: ShellScript, name: str, variable: Variable) -> bool:
     return script.state.is_empty(name) or variable.keyed
 
 
 def _declared_outside(
-    script: Script,
+    script: ShellScript,
     kind: str,
     named: _Named,
     on: set[str],

@@ -10,7 +10,7 @@ from typing import NoReturn, Protocol
 
 from trainfit.launch.shell import arithmetic, braces, parameters, patterns
 from trainfit.launch.shell.arithmetic import BadExpressionError
-from trainfit.launch.shell.fields import BLANKS, Fields, Stretch, text_of
+from trainfit.launch.shell.fields import BLANKS, FieldPart, Fields, text_of
 from trainfit.launch.shell.patterns import Pattern, Quotable
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.state import DYNAMIC, LIVE, Budget, State
@@ -333,13 +333,13 @@ class Expander:
             return str(found)
         return None
 
-    def _fields(self, word: Word) -> Sequence[Sequence[Stretch]]:
+    def _fields(self, word: Word) -> Sequence[Sequence[FieldPart]]:
         fields = Fields(self._separators())
         for part in word.parts:
             self.expand(part, fields, quoted=False)
         return fields.stretches()
 
-    def _matched(self, stretches: Sequence[Stretch]) -> Text:
+    def _matched(self, stretches: Sequence[FieldPart]) -> Text:
         """A word that is not a pattern of file names; which files there are is not known."""
         text = text_of(stretches)
         open_ = "".join("\0" if each.quoted else each.piece.text for each in stretches)

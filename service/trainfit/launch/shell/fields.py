@@ -12,7 +12,7 @@ from trainfit.launch.shell.text import Text
 BLANKS = " \t\n"
 
 
-class Stretch(NamedTuple):
+class FieldPart(NamedTuple):
     piece: Piece
     quoted: bool
 
@@ -22,23 +22,23 @@ class Fields:
 
     def __init__(self, separators: str | None = BLANKS) -> None:
         self._separators = separators
-        self._done: list[list[Stretch]] = []
-        self._current: list[Stretch] | None = None
+        self._done: list[list[FieldPart]] = []
+        self._current: list[FieldPart] | None = None
         self._after_separator = False
 
     def add(self, text: Text, *, quoted: bool) -> None:
         """Text that is not split."""
         for piece in text.pieces:
-            self._put(Stretch(piece, quoted))
+            self._put(FieldPart(piece, quoted))
 
     def split(self, text: Text) -> None:
         """What an unquoted expansion stands for."""
         for piece in text.pieces:
             if piece.unknown is not None:
-                self._put(Stretch(piece, quoted=False))
+                self._put(FieldPart(piece, quoted=False))
             elif self._separators is None and piece.text:
                 why = "IFS, which says where it is split, is not known"
-                self._put(Stretch(Piece(piece.text, piece.file, piece.line, why), quoted=False))
+                self._put(FieldPart(Piece(piece.text, piece.file, piece.line, why), quoted=False))
             else:
                 self._divide(piece, self._separators or "")
 
@@ -49,11 +49,11 @@ class Fields:
         self._current = None
         self._after_separator = False
 
-    def stretches(self) -> Sequence[Sequence[Stretch]]:
+    def stretches(self) -> Sequence[Sequence[FieldPart]]:
         self.end()
         return self._done
 
-    def _put(self, stretch: Stretch) -> None:
+    def _put(self, stretch: FieldPart) -> None:
         if not stretch.quoted and not stretch.piece.text and stretch.piece.unknown is None:
             return
         self._after_separator = False
@@ -68,7 +68,7 @@ class Fields:
             if sign not in separators:
                 continue
             if index > start:
-                self._put(Stretch(_part(piece, start, index), quoted=False))
+                self._put(FieldPart(_part(piece, start, index), quoted=False))
             start = index + 1
             if sign in BLANKS:
                 if self._current is not None:
@@ -77,11 +77,11 @@ class Fields:
             elif self._after_separator:
                 self._after_separator = False
             else:
-                empty = Stretch(_part(piece, index, index), quoted=True)
+                empty = FieldPart(_part(piece, index, index), quoted=True)
                 self._current = self._current or [empty]
                 self.end()
         if start < len(text):
-            self._put(Stretch(_part(piece, start, len(text)), quoted=False))
+            self._put(FieldPart(_part(piece, start, len(text)), quoted=False))
 
 
 def _part(piece: Piece, start: int, end: int) -> Piece:
@@ -90,7 +90,7 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
     return Piece(piece.text[start:end], piece.file, piece.line)
 
 
-def text_of(stretches: Sequence[Stretch]) -> Text:
+def text_of(stretches: Sequence[FieldPart]) -> Text:
     """A word as text. It spreads where something in it is neither known nor quoted."""
     spreads = any(each.piece.unknown is not None and not each.quoted for each in stretches)
     kept = tuple(_joined([each.piece for each in stretches]))

@@ -14,7 +14,7 @@ from trainfit.launch.shell.syntax import Redirect, Substitution
 from trainfit.launch.shell.text import Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 _CHANGING = frozenset(
     ("cp", "dd", "envsubst", "ln", "mv", "perl", "rm", "sed", "truncate", "yq", "patch", "unlink")
@@ -33,7 +33,7 @@ class Target:
         self._place = place
         self._kept = kept
 
-    def close(self, script: Script) -> None:
+    def close(self, script: ShellScript) -> None:
         """Keep what was printed as the content of the file, of which a directory may not be known:
         the last name tells it, unless two are called alike.
         """
@@ -61,7 +61,7 @@ def _has_last_name(path: Text) -> bool:
     return path.unknown is None or bool(slash and name)
 
 
-def keep(script: Script, path: str, text: Text, place: Piece) -> None:
+def keep(script: ShellScript, path: str, text: Text, place: Piece) -> None:
     """Take a text to be the content of a file."""
     if script.loosely:
         _write(script, path, _lost(path, place, "is written or not"))
@@ -69,12 +69,12 @@ def keep(script: Script, path: str, text: Text, place: Piece) -> None:
         _write(script, path, content_of(path, text))
 
 
-def _write(script: Script, path: str, content: Piece) -> None:
+def _write(script: ShellScript, path: str, content: Piece) -> None:
     script.budget.spend(len(script.state.files))
     script.state.write(path, content)
 
 
-def touched(script: Script, words: Sequence[Text], place: Piece) -> None:
+def touched(script: ShellScript, words: Sequence[Text], place: Piece) -> None:
     """What a program that changes files may do to those that it names."""
     name = str(words[0]).rpartition("/")[2]
     if name in _CHANGING:
@@ -86,7 +86,7 @@ def touched(script: Script, words: Sequence[Text], place: Piece) -> None:
                 _write(script, path, _lost(path, place, f"is changed by {name}"))
 
 
-def read(script: Script, redirect: Redirect) -> Text | None:
+def read(script: ShellScript, redirect: Redirect) -> Text | None:
     """What a command reads from a redirection; None where that is not known."""
     expander = script.expander()
     match redirect.operator:
@@ -109,7 +109,7 @@ def read(script: Script, redirect: Redirect) -> Text | None:
             return None
 
 
-def content(script: Script, path: Text) -> Text | None:
+def content(script: ShellScript, path: Text) -> Text | None:
     """What a file holds that the script wrote or that was sent with it."""
     if path.unknown is not None:
         return None
@@ -122,7 +122,7 @@ def content(script: Script, path: Text) -> Text | None:
     return None
 
 
-def written_to(script: Script, redirect: Redirect, before: Target | None) -> Target | None:
+def written_to(script: ShellScript, redirect: Redirect, before: Target | None) -> Target | None:
     """Where a command prints to behind this redirection; None where it stays as it is."""
     operator, place = redirect.operator, redirect.place
     text = script.expander().value(redirect.target)
@@ -141,7 +141,7 @@ def written_to(script: Script, redirect: Redirect, before: Target | None) -> Tar
 
 
 def _duplicated(
-    script: Script, redirect: Redirect, name: str, before: Target | None
+    script: ShellScript, redirect: Redirect, name: str, before: Target | None
 ) -> Target | None:
     """n>&m: errors go where the rest goes, or the rest goes where errors go."""
     if not name.isdecimal() and name != "-":

@@ -21,13 +21,13 @@ from trainfit.launch.shell.text import Text
 from trainfit.launch.shell.unclear import Around
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 MAX_CALLS = 20
 """Functions, files and evaluated texts within each other."""
 
 
-def evaluate(script: Script, text: Text) -> Status:
+def evaluate(script: ShellScript, text: Text) -> Status:
     """Follow a text that the shell has put together."""
     place = text.word()
     source = Source.of(text)
@@ -40,7 +40,7 @@ def evaluate(script: Script, text: Text) -> Status:
     return script.status
 
 
-def source(script: Script, source: Source, arguments: Sequence[Text]) -> Status:
+def source(script: ShellScript, source: Source, arguments: Sequence[Text]) -> Status:
     """Follow a script that this one sources."""
     outer = script.state.parameters
     if arguments:
@@ -60,7 +60,7 @@ def source(script: Script, source: Source, arguments: Sequence[Text]) -> Status:
             state.parameters = outer if arguments else state.parameters
 
 
-def call(script: Script, name: str, arguments: Sequence[Text], place: Piece) -> Status:
+def call(script: ShellScript, name: str, arguments: Sequence[Text], place: Piece) -> Status:
     """Call a function of the script."""
     body = script.state.functions[name].body
     if body is None:
@@ -85,7 +85,7 @@ def call(script: Script, name: str, arguments: Sequence[Text], place: Piece) -> 
             state.leave_function(depth, outer)
 
 
-def _until_returned(script: Script, place: Piece, follow: Callable[[], Status]) -> Status:
+def _until_returned(script: ShellScript, place: Piece, follow: Callable[[], Status]) -> Status:
     loops, script.loops = script.loops, 0
     seen, script.seen = script.seen, script.seen._replace(loops=0)
     script.returns += 1
@@ -102,7 +102,7 @@ def _until_returned(script: Script, place: Piece, follow: Callable[[], Status]) 
 
 
 @contextmanager
-def _called(script: Script, place: Piece) -> Iterator[None]:
+def _called(script: ShellScript, place: Piece) -> Iterator[None]:
     if script.calls >= MAX_CALLS:
         message = f"calls functions and scripts more than {MAX_CALLS} levels deep"
         raise ShellError(message, place)
@@ -113,7 +113,7 @@ def _called(script: Script, place: Piece) -> Iterator[None]:
         script.calls -= 1
 
 
-def follow_definition(script: Script, node: Definition) -> Status:
+def follow_definition(script: ShellScript, node: Definition) -> Status:
     if script.loosely and node.name in script.state.functions:
         script.state.functions[node.name] = Function(None, node.place)
     else:

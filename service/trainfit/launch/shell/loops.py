@@ -15,8 +15,8 @@ from trainfit.launch.shell.state import (
     unknown,
 )
 from trainfit.launch.shell.syntax import (
-    Block,
     Chain,
+    CommandList,
     CountingFor,
     For,
     If,
@@ -28,13 +28,13 @@ from trainfit.launch.shell.syntax import (
 from trainfit.launch.shell.text import Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 MAX_ROUNDS = 1000
 """Of a loop; one that waits for something never ends."""
 
 
-def follow_for(script: Script, node: For) -> Status:
+def follow_for(script: ShellScript, node: For) -> Status:
     if node.words is None:
         words: Sequence[Text] = script.state.parameters or ()
     else:
@@ -65,7 +65,7 @@ def follow_for(script: Script, node: For) -> Status:
     return unclear.until_clear(script, node.place, rounds, once)
 
 
-def follow_counting_for(script: Script, node: CountingFor) -> Status:
+def follow_counting_for(script: ShellScript, node: CountingFor) -> Status:
     def calculated(word: Word, default: int) -> int:
         expander = script.expander()
         text = expander.value(word, quoted=True)
@@ -96,7 +96,7 @@ def follow_counting_for(script: Script, node: CountingFor) -> Status:
     return unclear.until_clear(script, node.place, rounds, once)
 
 
-def follow_while(script: Script, node: While) -> Status:
+def follow_while(script: ShellScript, node: While) -> Status:
     def rounds() -> Status:
         last: Status = 0
         for number in count(1):
@@ -131,7 +131,7 @@ def follow_while(script: Script, node: While) -> Status:
     return unclear.until_clear(script, node.place, rounds, once)
 
 
-def _seen_once(script: Script, part: Node) -> Status:
+def _seen_once(script: ShellScript, part: Node) -> Status:
     """A part of a loop of which it is not known how often it goes round."""
     script.loops += 1
     try:
@@ -140,7 +140,7 @@ def _seen_once(script: Script, part: Node) -> Status:
         script.loops -= 1
 
 
-def _round(script: Script, body: Node, number: int) -> tuple[Status, bool]:
+def _round(script: ShellScript, body: Node, number: int) -> tuple[Status, bool]:
     """One round of a loop: its status, and whether it may go on. One in which the script would
     have ended but for a guard that was passed tells nothing of the next.
     """
@@ -169,9 +169,9 @@ def _running_out(body: Node) -> Node:
     """
     match body:
         case Simple(assignments=(), words=(Word() as name,)) if name.bare == "continue":
-            return Block(())
-        case Block(commands=(*before, last)):
-            return Block((*before, _running_out(last)))
+            return CommandList(())
+        case CommandList(commands=(*before, last)):
+            return CommandList((*before, _running_out(last)))
         case If():
             branches = tuple((condition, _as_block(then)) for condition, then in body.branches)
             otherwise = None if body.otherwise is None else _as_block(body.otherwise)
@@ -181,7 +181,7 @@ def _running_out(body: Node) -> Node:
     return body
 
 
-def _as_block(body: Block) -> Block:
+def _as_block(body: CommandList) -> CommandList:
     out = _running_out(body)
-    assert isinstance(out, Block)
+    assert isinstance(out, CommandList)
     return out

@@ -11,18 +11,18 @@ from trainfit.launch.shell.source import Source
 from trainfit.launch.shell.syntax import (
     Assignment,
     Background,
-    Block,
     Calculation,
     Case,
     CaseItem,
     Chain,
+    CommandList,
+    CommandPipeline,
     CountingFor,
     Definition,
     For,
     If,
     Node,
-    Pipeline,
-    Program,
+    ParsedScript,
     Redirect,
     Redirected,
     Simple,
@@ -41,7 +41,7 @@ _ENDING = frozenset(("then", "elif", "else", "fi", "do", "done", "esac", "}"))
 class Parser(Conditions):
     """Reads a text as bash does: one complete command after the other."""
 
-    def program(self) -> Program:
+    def program(self) -> ParsedScript:
         """All of the text, or what of it comes before what does not read as bash."""
         commands: list[Node] = []
         extended: list[Piece | None] = []
@@ -54,20 +54,20 @@ class Parser(Conditions):
         except MisreadError as error:
             misread = (error.place, error.message)
         own = frozenset(name for name, given in self.own.items() if given)
-        return Program(tuple(commands), tuple(extended), own, misread)
+        return ParsedScript(tuple(commands), tuple(extended), own, misread)
 
     def within(self, source: Source) -> Parser:
         parser = Parser(source, self._depth)
         parser.own = self.own
         return parser
 
-    def whole(self) -> Block:
+    def whole(self) -> CommandList:
         found: list[Node] = []
         while (command := self._line()) is not None:
             found.append(command)
-        return Block(tuple(found))
+        return CommandList(tuple(found))
 
-    def substituted(self) -> Block:
+    def substituted(self) -> CommandList:
         pending, self._pending = self._pending, []
         place, documents = self.place(), self._documents
         block = self._block(")", may_be_empty=True)
@@ -102,9 +102,9 @@ class Parser(Conditions):
             self._blanks()
             if self.sign() in ("", "\n"):
                 self._newline()
-                return found[0] if len(found) == 1 else Block(tuple(found))
+                return found[0] if len(found) == 1 else CommandList(tuple(found))
 
-    def _block(self, *ends: str, may_be_empty: bool = False) -> Block:
+    def _block(self, *ends: str, may_be_empty: bool = False) -> CommandList:
         """Commands up to a keyword or a sign that ends them."""
         found: list[Node] = []
         with self.deeper():
@@ -125,7 +125,7 @@ class Parser(Conditions):
                 self._lines()
         if not found and not may_be_empty:
             raise self.fail(f"has a {self._seen()} that is not expected")
-        return Block(tuple(found))
+        return CommandList(tuple(found))
 
     def _ends(self, ends: tuple[str, ...]) -> bool:
         if ")" in ends and self.sign() == ")":
@@ -166,7 +166,7 @@ class Parser(Conditions):
             commands.append(self._command())
         if len(commands) == 1 and not negated:
             return commands[0]
-        return Pipeline(tuple(commands), negated, place)
+        return CommandPipeline(tuple(commands), negated, place)
 
     def _command(self) -> Node:
         place = self.place()
@@ -282,7 +282,7 @@ class Parser(Conditions):
     def _until_loop(self, place: Piece) -> Node:
         return self._while(place, until=True)
 
-    def _do(self) -> Block:
+    def _do(self) -> CommandList:
         self._lines()
         ends = ("do", "done") if self._keyword() == "do" else ("{", "}")
         self._past_keyword(ends[0])

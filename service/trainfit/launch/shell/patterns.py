@@ -43,14 +43,14 @@ class Any(NamedTuple):
     """*"""
 
 
-class Group(NamedTuple):
+class ExtendedPattern(NamedTuple):
     """@(...), ?(...), *(...), +(...), !(...) with its alternatives."""
 
     kind: str
     alternatives: Sequence[Pattern]
 
 
-Token = str | Signs | Any | Group
+Token = str | Signs | Any | ExtendedPattern
 Pattern = Sequence[Token]
 
 
@@ -102,7 +102,7 @@ def _sequence(
     return tokens, at
 
 
-def _group(signs: Sequence[Quotable], at: int) -> tuple[Group, int]:
+def _group(signs: Sequence[Quotable], at: int) -> tuple[ExtendedPattern, int]:
     kind = signs[at].sign
     alternatives: list[Pattern] = []
     at += 1
@@ -112,7 +112,7 @@ def _group(signs: Sequence[Quotable], at: int) -> tuple[Group, int]:
         if at >= len(signs):
             raise NotKnownError("a pattern with an open bracket is not read")
         if signs[at].sign == ")":
-            return Group(kind, alternatives), at + 1
+            return ExtendedPattern(kind, alternatives), at + 1
 
 
 def _bracket(signs: Sequence[Quotable], at: int) -> tuple[Signs, int] | None:
@@ -185,8 +185,8 @@ def lengths(text: str, pattern: Pattern) -> set[int]:
 def reversed_(pattern: Pattern) -> Pattern:
     """The pattern of what is written backwards."""
     return [
-        Group(token.kind, [reversed_(each) for each in token.alternatives])
-        if isinstance(token, Group)
+        ExtendedPattern(token.kind, [reversed_(each) for each in token.alternatives])
+        if isinstance(token, ExtendedPattern)
         else token
         for token in reversed(pattern)
     ]
@@ -221,7 +221,7 @@ def _ends(pattern: Pattern, text: str, starts: set[int]) -> set[int]:
             break
         if isinstance(token, Any):
             starts = set(range(min(starts), len(text) + 1))
-        elif isinstance(token, Group):
+        elif isinstance(token, ExtendedPattern):
             starts = _group_ends(token, text, starts)
         elif isinstance(token, Signs):
             starts = {at + 1 for at in starts if at < len(text) and token.holds(text[at])}
@@ -230,7 +230,7 @@ def _ends(pattern: Pattern, text: str, starts: set[int]) -> set[int]:
     return starts
 
 
-def _group_ends(group: Group, text: str, starts: set[int]) -> set[int]:
+def _group_ends(group: ExtendedPattern, text: str, starts: set[int]) -> set[int]:
     if group.kind == "!":
         _check(len(text) ** 2)
         return {
@@ -250,5 +250,5 @@ def _group_ends(group: Group, text: str, starts: set[int]) -> set[int]:
     return found | starts if group.kind == "*" else found
 
 
-def _any(group: Group, text: str, starts: set[int]) -> set[int]:
+def _any(group: ExtendedPattern, text: str, starts: set[int]) -> set[int]:
     return set().union(*(_ends(each, text, starts) for each in group.alternatives))

@@ -12,7 +12,7 @@ from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.text import NotKnownError, Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 MAX_NUMBERS = 10_000
 
@@ -20,7 +20,7 @@ Words = Sequence[Text]
 _INTEGER = re.compile(r"-?\d{1,9}")
 
 
-def _cat(script: Script, words: Words, _place: Piece) -> Status | None:
+def _cat(script: ShellScript, words: Words, _place: Piece) -> Status | None:
     """cat of files that the script wrote, or of what it reads."""
     names = [text for text in words if str(text) != "-"]
     if any(str(text).startswith("-") or text.spreads for text in names):
@@ -37,7 +37,7 @@ def _cat(script: Script, words: Words, _place: Piece) -> Status | None:
     return 0
 
 
-def _tee(script: Script, words: Words, place: Piece) -> Status | None:
+def _tee(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """tee: what is read, into files and on."""
     text = script.state.stdin
     script.state.stdin = None
@@ -54,7 +54,7 @@ def _tee(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-def _seq(script: Script, words: Words, place: Piece) -> Status | None:
+def _seq(script: ShellScript, words: Words, place: Piece) -> Status | None:
     separator = "\n"
     given = [text.known() for text in words]
     if len(given) > 1 and given[0] == "-s":
@@ -75,7 +75,7 @@ def _seq(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-def _expr(script: Script, words: Words, place: Piece) -> Status | None:
+def _expr(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """expr of whole numbers and operators between them; its status says whether the result is one
     other than zero.
     """
@@ -103,7 +103,7 @@ def _divided(left: int, right: int) -> int:
     return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
 
 
-def _basename(script: Script, words: Words, place: Piece) -> Status | None:
+def _basename(script: ShellScript, words: Words, place: Piece) -> Status | None:
     given = [text.known() for text in words]
     if not 1 <= len(given) <= 2 or given[0].startswith("-") or not given[0]:
         return None
@@ -114,7 +114,7 @@ def _basename(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-def _dirname(script: Script, words: Words, place: Piece) -> Status | None:
+def _dirname(script: ShellScript, words: Words, place: Piece) -> Status | None:
     given = [text.known() for text in words]
     if len(given) != 1 or given[0].startswith("-"):
         return None
@@ -125,7 +125,7 @@ def _dirname(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-def _counted(script: Script, words: Words, place: Piece) -> Status | None:
+def _counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """wc -l and wc -w of what is read."""
     option = words[0].known() if len(words) == 1 else ""
     text = script.state.stdin
@@ -138,7 +138,7 @@ def _counted(script: Script, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-def _translated(script: Script, words: Words, place: Piece) -> Status | None:
+def _translated(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """tr of one sign into another, and tr -d of signs."""
     given = [text.known().replace("\\n", "\n").replace("\\t", "\t") for text in words]
     text = script.state.stdin
@@ -157,11 +157,11 @@ def _translated(script: Script, words: Words, place: Piece) -> Status | None:
 
 
 def _cautious(
-    follow: Callable[[Script, Words, Piece], Status | None],
-) -> Callable[[Script, Words, Piece], Status | None]:
+    follow: Callable[[ShellScript, Words, Piece], Status | None],
+) -> Callable[[ShellScript, Words, Piece], Status | None]:
     """The program, but where it is not known what it is given."""
 
-    def followed(script: Script, words: Words, place: Piece) -> Status | None:
+    def followed(script: ShellScript, words: Words, place: Piece) -> Status | None:
         if any(text.spreads for text in words):
             return None
         try:
@@ -172,7 +172,7 @@ def _cautious(
     return followed
 
 
-PROGRAMS: Mapping[str, Callable[[Script, Words, Piece], Status | None]] = {
+PROGRAMS: Mapping[str, Callable[[ShellScript, Words, Piece], Status | None]] = {
     "basename": _cautious(_basename),
     "cat": _cautious(_cat),
     "dirname": _cautious(_dirname),

@@ -13,7 +13,7 @@ from trainfit.launch.shell.state import Variable
 from trainfit.launch.shell.text import Array, NotKnownError, Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 _LETTER = "OPTIND letter"
 """Where getopts is in a word of several letters; no name of a script."""
@@ -24,7 +24,7 @@ class _Reading(NamedTuple):
     names: Sequence[str]
 
 
-def read(script: Script, words: Sequence[Text], place: Piece) -> Status:
+def read(script: ShellScript, words: Sequence[Text], place: Piece) -> Status:
     """Sets the variables that it names to a line of what it reads."""
     options, names = _options(words, "adnNptui")
     if "a" in options:
@@ -77,7 +77,7 @@ def _line(text: Text, end: str) -> tuple[str, Text, bool]:
 
 
 def _give(
-    script: Script, line: str, options: dict[str, str], names: Sequence[str], place: Piece
+    script: ShellScript, line: str, options: dict[str, str], names: Sequence[str], place: Piece
 ) -> None:
     if "r" not in options and "\\" in line:
         raise NotKnownError("a line with \\ is read only with read -r")
@@ -126,7 +126,7 @@ def _first(text: str, separators: str, blanks: str) -> tuple[str, str]:
     return text[:end], rest
 
 
-def mapfile(script: Script, words: Sequence[Text], place: Piece) -> Status:
+def mapfile(script: ShellScript, words: Sequence[Text], place: Piece) -> Status:
     """Sets an array to the lines of what is read."""
     options, names = _options(words, "dnOsuCc")
     name = names[0] if names else "MAPFILE"
@@ -146,7 +146,7 @@ def mapfile(script: Script, words: Sequence[Text], place: Piece) -> Status:
     return 0
 
 
-def getopts(script: Script, words: Sequence[Text], place: Piece) -> Status:
+def getopts(script: ShellScript, words: Sequence[Text], place: Piece) -> Status:
     """The next option of the parameters, or of the words that it is given."""
     name = str(words[1]) if len(words) > 1 else "?"
     try:
@@ -158,7 +158,9 @@ def getopts(script: Script, words: Sequence[Text], place: Piece) -> Status:
         return str(why)
 
 
-def _option(script: Script, known: str, name: str, given: Sequence[Text], place: Piece) -> Status:
+def _option(
+    script: ShellScript, known: str, name: str, given: Sequence[Text], place: Piece
+) -> Status:
     state = script.state
     if not given:
         state.count()
@@ -195,7 +197,7 @@ def _option(script: Script, known: str, name: str, given: Sequence[Text], place:
     return 0
 
 
-def _position(script: Script) -> tuple[int, int]:
+def _position(script: ShellScript) -> tuple[int, int]:
     """The word and the letter in it at which getopts goes on. Raises NotKnownError."""
     found = script.state.get("OPTIND")
     text = "1" if found is None else found.known() if isinstance(found, Text) else ""
@@ -208,6 +210,6 @@ def _position(script: Script) -> tuple[int, int]:
     return max(number, 1) - 1, int(letter) if goes_on else 0
 
 
-def _moved(script: Script, index: int, letter: int, place: Piece) -> None:
+def _moved(script: ShellScript, index: int, letter: int, place: Piece) -> None:
     script.assign("OPTIND", Text.at(place, str(index + 1)), place)
     script.state.put(_LETTER, Text.at(place, f"{index + 1}:{letter}"))

@@ -15,10 +15,10 @@ from trainfit.launch.shell.syntax import (
 )
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
-def follow_redirected(script: Script, node: Redirected) -> Status:
+def follow_redirected(script: ShellScript, node: Redirected) -> Status:
     if isinstance(node.command, Simple):
         return script.command(node.command, node.redirects)
     with redirecting(script, node.redirects):
@@ -26,7 +26,7 @@ def follow_redirected(script: Script, node: Redirected) -> Status:
 
 
 @contextmanager
-def redirecting(script: Script, redirects: Sequence[Redirect]) -> Iterator[None]:
+def redirecting(script: ShellScript, redirects: Sequence[Redirect]) -> Iterator[None]:
     """What is read and printed goes where the redirections of a command say."""
     if not redirects:
         yield

@@ -12,13 +12,13 @@ from trainfit.launch.shell.state import (
     merged,
 )
 from trainfit.launch.shell.syntax import (
-    Block,
+    CommandList,
     Node,
 )
 from trainfit.launch.shell.text import NotKnownError
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
 class PossibleRefusal(NamedTuple):
@@ -29,7 +29,7 @@ class PossibleRefusal(NamedTuple):
     state: State
 
 
-def to_its_end(script: Script, command: Node) -> None:
+def to_its_end(script: ShellScript, command: Node) -> None:
     """Follow a command of a text, behind which bash goes on where it refuses an expansion."""
     since = len(script.refusals)
     ended: list[State] = []
@@ -58,14 +58,14 @@ def to_its_end(script: Script, command: Node) -> None:
         script.status = why
 
 
-def _may_end_with(script: Script, command: Node) -> None:
+def _may_end_with(script: ShellScript, command: Node) -> None:
     """Whether set -e ends a script that is refused something depends on what is around it."""
     if script.state.on("errexit"):
-        first = command.commands[0] if isinstance(command, Block) else command
-        script.supposed(Piece("", "", None) if isinstance(first, Block) else first.place)
+        first = command.commands[0] if isinstance(command, CommandList) else command
+        script.supposed(Piece("", "", None) if isinstance(first, CommandList) else first.place)
 
 
-def refused(script: Script, place: Piece, why: str) -> NoReturn:
+def refused(script: ShellScript, place: Piece, why: str) -> NoReturn:
     """Bash goes on with the next line behind an expansion that it refuses."""
     if script.loosely:
         script.may_be_refused(place, why)
@@ -74,13 +74,13 @@ def refused(script: Script, place: Piece, why: str) -> NoReturn:
     raise LeftError(Jump.DISCARD, 1)
 
 
-def may_be_refused(script: Script, place: Piece, why: str) -> None:
+def may_be_refused(script: ShellScript, place: Piece, why: str) -> None:
     """Bash may refuse an expansion here, and go on behind the command that it stands in."""
     why = root(f"{script.where(place)} may be refused, which is not known", why)
     script.budget.spend(script.state.size)
     script.refusals.append(PossibleRefusal(place, why, script.state.copy()))
 
 
-def reached(script: Script, since: int) -> Sequence[State]:
+def reached(script: ShellScript, since: int) -> Sequence[State]:
     """The shell as it is, and as it is where it was refused something since a moment."""
     return [script.state, *(each.state for each in script.refusals[since:])]

@@ -13,7 +13,7 @@ from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import Source, lines_of
 from trainfit.launch.shell.syntax import (
     Arithmetic,
-    Block,
+    CommandList,
     Literal,
     Parameter,
     Part,
@@ -93,7 +93,7 @@ class Scanner(ABC):
         self._depth = depth
 
     @abstractmethod
-    def substituted(self) -> Block:
+    def substituted(self) -> CommandList:
         """The commands up to the bracket that ends a substitution."""
 
     @abstractmethod
@@ -101,7 +101,7 @@ class Scanner(ABC):
         """What reads a text inside this one."""
 
     @abstractmethod
-    def whole(self) -> Block:
+    def whole(self) -> CommandList:
         """All commands of the text."""
 
     def fail(self, message: str) -> MisreadError:

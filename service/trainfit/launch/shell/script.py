@@ -34,17 +34,17 @@ from trainfit.launch.shell.state import (
 )
 from trainfit.launch.shell.syntax import (
     Background,
-    Block,
     Calculation,
     Case,
     Chain,
+    CommandList,
+    CommandPipeline,
     Condition,
     CountingFor,
     Definition,
     For,
     If,
     Node,
-    Pipeline,
     Redirect,
     Redirected,
     Simple,
@@ -69,7 +69,7 @@ class ScriptFile(Protocol):
     def content(self) -> str: ...
 
 
-class Script:
+class ShellScript:
     """Follows scripts in one shell, and collects the commands that they run."""
 
     def __init__(
@@ -306,7 +306,7 @@ class Script:
         finally:
             self.guarded -= 1
 
-    def _block(self, node: Block) -> Status:
+    def _block(self, node: CommandList) -> Status:
         status: Status = 0
         for command in node.commands:
             status = self.run(command)
@@ -345,18 +345,18 @@ class Script:
         return self.checked(status, node.place)
 
 
-_STATEMENTS: Mapping[type, Callable[[Script, Any], Status]] = {
+_STATEMENTS: Mapping[type, Callable[[ShellScript, Any], Status]] = {
     Background: subshells.follow_background,
-    Block: Script._block,
-    Calculation: Script._calculation,
+    CommandList: ShellScript._block,
+    Calculation: ShellScript._calculation,
     Case: branches.follow_case,
     Chain: branches.follow_chain,
-    Condition: Script._condition,
+    Condition: ShellScript._condition,
     CountingFor: loops.follow_counting_for,
     Definition: functions.follow_definition,
     For: loops.follow_for,
     If: branches.follow_if,
-    Pipeline: subshells.follow_pipeline,
+    CommandPipeline: subshells.follow_pipeline,
     Redirected: redirections.follow_redirected,
     Simple: simple.follow_simple,
     Subshell: subshells.follow_subshell,

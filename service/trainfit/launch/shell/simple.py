@@ -19,14 +19,14 @@ from trainfit.launch.shell.syntax import Assignment, Redirect, Simple, Word
 from trainfit.launch.shell.text import Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
-def follow_simple(script: Script, node: Simple) -> Status:
+def follow_simple(script: ShellScript, node: Simple) -> Status:
     return command(script, node, ())
 
 
-def command(script: Script, node: Simple, redirects: Sequence[Redirect]) -> Status:
+def command(script: ShellScript, node: Simple, redirects: Sequence[Redirect]) -> Status:
     """A simple command. Its words are expanded first, then what is redirected and assigned."""
     script.substituted = None
     first = node.words[0] if node.words else None
@@ -46,12 +46,12 @@ def command(script: Script, node: Simple, redirects: Sequence[Redirect]) -> Stat
     return script.checked(_last_substituted(script), node.place)
 
 
-def _last_substituted(script: Script) -> Status:
+def _last_substituted(script: ShellScript) -> Status:
     return 0 if script.substituted is None else script.substituted
 
 
 def _with(
-    script: Script,
+    script: ShellScript,
     own: Sequence[Assignment],
     words: Sequence[Text],
     redirects: Sequence[Redirect],
@@ -78,7 +78,9 @@ def _with(
                 state.restore(each, outer)
 
 
-def invoke(script: Script, words: Sequence[Text], place: Piece, *, calls: bool = True) -> Status:
+def invoke(
+    script: ShellScript, words: Sequence[Text], place: Piece, *, calls: bool = True
+) -> Status:
     """Run a command of these words: a function, the shell's own, or a program."""
     name = str(words[0])
     if words[0].unknown is None:
@@ -96,7 +98,7 @@ def invoke(script: Script, words: Sequence[Text], place: Piece, *, calls: bool =
     return start(script, words, place)
 
 
-def start(script: Script, words: Sequence[Text], place: Piece) -> Status:
+def start(script: ShellScript, words: Sequence[Text], place: Piece) -> Status:
     """A program, whose words are kept."""
     name = str(words[0])
     printed = None if script.loosely else script.prints([str(text) for text in words])

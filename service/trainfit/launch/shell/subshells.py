@@ -15,9 +15,9 @@ from trainfit.launch.shell.state import (
 )
 from trainfit.launch.shell.syntax import (
     Background,
-    Block,
+    CommandList,
+    CommandPipeline,
     Node,
-    Pipeline,
     Redirect,
     Redirected,
     Simple,
@@ -28,12 +28,12 @@ from trainfit.launch.shell.text import Text
 from trainfit.launch.shell.unclear import Around
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 _NOT_RUN = " is not run; write what it prints in its place"
 
 
-def follow_pipeline(script: Script, node: Pipeline) -> Status:
+def follow_pipeline(script: ShellScript, node: CommandPipeline) -> Status:
     """Each part runs in a shell of its own, and reads what the one before prints."""
     *others, last = node.commands
     statuses: list[Status] = []
@@ -57,7 +57,7 @@ def follow_pipeline(script: Script, node: Pipeline) -> Status:
     return script.checked(status, node.place)
 
 
-def follow_background(script: Script, node: Background) -> Status:
+def follow_background(script: ShellScript, node: Background) -> Status:
     def run() -> Status:
         script.state.stdin = Text.at(node.place, "")
         return script.run(node.command)
@@ -68,12 +68,12 @@ def follow_background(script: Script, node: Background) -> Status:
     return 0
 
 
-def follow_subshell(script: Script, node: Subshell) -> Status:
+def follow_subshell(script: ShellScript, node: Subshell) -> Status:
     status = _apart(script, lambda: script.run(node.body), node.place)
     return script.checked(status, node.place)
 
 
-def _apart(script: Script, follow: Callable[[], Status], place: Piece) -> Status:
+def _apart(script: ShellScript, follow: Callable[[], Status], place: Piece) -> Status:
     """Follow something in a shell of its own: it changes nothing but what is left to read."""
     outer, script.state = script.state, script.state.copy()
     script.budget.spend(outer.size)
@@ -109,7 +109,7 @@ def _apart(script: Script, follow: Callable[[], Status], place: Piece) -> Status
         script.state = outer
 
 
-def captured(script: Script, command: Node, place: Piece) -> tuple[Text, Status]:
+def captured(script: ShellScript, command: Node, place: Piece) -> tuple[Text, Status]:
     """What a command prints in a shell of its own, and its status."""
     outer, script.printed = script.printed, []
     cut_short = script.cut_short
@@ -125,7 +125,7 @@ def captured(script: Script, command: Node, place: Piece) -> tuple[Text, Status]
     return Text(tuple(pieces) or (place,)), status
 
 
-def output(script: Script, substitution: Substitution) -> Text:
+def output(script: ShellScript, substitution: Substitution) -> Text:
     """What the commands of a substitution print, or why that is not known."""
     place = substitution.place
     script.captures += 1
@@ -155,7 +155,7 @@ def output(script: Script, substitution: Substitution) -> Text:
     return text.without_last_lines()
 
 
-def _read_whole(script: Script, body: Block) -> tuple[Text, Status] | None:
+def _read_whole(script: ShellScript, body: CommandList) -> tuple[Text, Status] | None:
     """$(< file) of a file that is known."""
     match body.commands:
         case (Redirected(Simple((), ()), (Redirect("<", "") as redirect,)),):
@@ -165,7 +165,7 @@ def _read_whole(script: Script, body: Block) -> tuple[Text, Status] | None:
             return None
 
 
-def printed_by(script: Script, substitution: Substitution) -> Text:
+def printed_by(script: ShellScript, substitution: Substitution) -> Text:
     """What the commands of <(...) print."""
     script.captures += 1
     try:

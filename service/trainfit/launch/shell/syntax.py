@@ -54,7 +54,7 @@ class Arithmetic:
 class Substitution:
     """$(...), `...`, and with an arrow <(...) and >(...)."""
 
-    body: Block
+    body: CommandList
     place: Piece
     written: str
     arrow: str = ""
@@ -119,7 +119,7 @@ class Simple:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class CommandPipeline:
     commands: tuple[Node, ...]
     negated: bool
     place: Piece
@@ -141,7 +141,7 @@ class Background:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CommandList:
     commands: tuple[Node, ...]
 
 
@@ -154,7 +154,7 @@ class Redirected:
 
 @dataclass(frozen=True, slots=True)
 class Subshell:
-    body: Block
+    body: CommandList
     place: Piece
 
 
@@ -162,15 +162,15 @@ class Subshell:
 class If:
     """Each branch with its condition, and what stands behind else."""
 
-    branches: tuple[tuple[Block, Block], ...]
-    otherwise: Block | None
+    branches: tuple[tuple[CommandList, CommandList], ...]
+    otherwise: CommandList | None
     place: Piece
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    condition: Block
-    body: Block
+    condition: CommandList
+    body: CommandList
     until: bool
     place: Piece
 
@@ -181,7 +181,7 @@ class For:
 
     name: str
     words: tuple[Word, ...] | None
-    body: Block
+    body: CommandList
     selects: bool
     place: Piece
 
@@ -191,14 +191,14 @@ class CountingFor:
     start: Word
     condition: Word
     step: Word
-    body: Block
+    body: CommandList
     place: Piece
 
 
 @dataclass(frozen=True, slots=True)
 class CaseItem:
     patterns: tuple[Word, ...]
-    body: Block
+    body: CommandList
     end: str
     """;; or ;& or ;;&"""
 
@@ -236,14 +236,14 @@ class Either:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConditionalPrimary:
     """One question within [[ ]]: of one word, with an operator before it or none, or of two."""
 
     operator: str
     words: tuple[Word, ...]
 
 
-Test = Not | Both | Either | Asked
+Test = Not | Both | Either | ConditionalPrimary
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +266,10 @@ class Definition:
 
 Node = (
     Simple
-    | Pipeline
+    | CommandPipeline
     | Chain
     | Background
-    | Block
+    | CommandList
     | Redirected
     | Subshell
     | If
@@ -284,7 +284,7 @@ Node = (
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class ParsedScript:
     """A text as its complete commands, each of which is read once those before it have run.
 
     `extended` has for each where it asks for the option extglob, if it does. `own` are the names

@@ -16,7 +16,7 @@ from trainfit.launch.shell.state import (
 from trainfit.launch.shell.text import NotKnownError, Text
 
 if TYPE_CHECKING:
-    from trainfit.launch.shell.script import Script
+    from trainfit.launch.shell.script import ShellScript
 
 
 class Around(NamedTuple):
@@ -28,7 +28,7 @@ class Around(NamedTuple):
 
 
 def until_clear(
-    script: Script,
+    script: ShellScript,
     place: Piece,
     follow: Callable[[], Status],
     once: Callable[[], Status] | None = None,
@@ -62,7 +62,7 @@ def until_clear(
 
 
 def _loose(
-    script: Script, place: Piece, once: Callable[[], Status], why: str, within: Around
+    script: ShellScript, place: Piece, once: Callable[[], Status], why: str, within: Around
 ) -> Status:
     """See every statement once; what they set is not known afterwards.
 
@@ -93,7 +93,9 @@ def _loose(
     return why
 
 
-def either(script: Script, ways: Sequence[Callable[[], Status]], place: Piece, why: str) -> Status:
+def either(
+    script: ShellScript, ways: Sequence[Callable[[], Status]], place: Piece, why: str
+) -> Status:
     """Follow each of several ways, of which the script takes one that is not known."""
     why = root(f"{script.where(place)} depends on what is not known", why)
     before, outer, status_before = script.state, script.doubt, script.status

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from trainfit.launch.torchtitan.releases import RELEASES, Release
+from trainfit.launch.torchtitan.releases import RELEASES, TorchtitanRelease
 
 Spec = dict[str, Any]
 
@@ -29,7 +29,7 @@ class Flavor(NamedTuple):
     experts: bool = False
     """Whether some of its layers are mixtures of experts."""
 
-    def model(self, release: Release) -> dict[str, Any]:
+    def model(self, release: TorchtitanRelease) -> dict[str, Any]:
         if self.hf_id is not None:
             return {"hf_id": self.hf_id}
         rows = {"vocab_size": release.vocabulary_of_debug_models} if self.debug else {}
@@ -172,7 +172,7 @@ NO_LANGUAGE_MODELS: Mapping[str, str] = {
 }
 
 
-def flavor_of(name: str, flavor: str, release: Release) -> Flavor | None:
+def flavor_of(name: str, flavor: str, release: TorchtitanRelease) -> Flavor | None:
     """The model of this name in a release; None where that has none, or one that is not known."""
     order = [each.name for each in RELEASES]
     for found in FLAVORS.get(name, {}).get(flavor, ()):

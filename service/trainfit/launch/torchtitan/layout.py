@@ -16,7 +16,7 @@ from trainfit.launch.torchtitan.keys import (
     ROTATE_METHODS,
     SINGLE_STAGE_SCHEDULES,
 )
-from trainfit.launch.torchtitan.run import Run
+from trainfit.launch.torchtitan.run import TorchtitanRun
 from trainfit.launch.torchtitan.written import is_started_by_script
 from trainfit.launch.values import names, size, whole, word
 
@@ -53,7 +53,7 @@ class Degrees(NamedTuple):
         return self.shard > 1 or self.cp > 1 or self.ep > 1
 
 
-def read_layout(run: Run) -> Degrees:
+def read_layout(run: TorchtitanRun) -> Degrees:
     """Read all degrees but those of a pipeline's split."""
     value = run.reading.value
     tp, cp, pp, ep = (value(key, 1, size) for key in (TENSOR, CONTEXT, PIPELINE, EXPERT))
@@ -71,7 +71,7 @@ def read_layout(run: Run) -> Degrees:
 _PRESET = re.compile(r"\s*#.*\bpreset for (\d{1,5}) [\w-]+ GPUs\b")
 
 
-def _noted(run: Run) -> tuple[int, str] | None:
+def _noted(run: TorchtitanRun) -> tuple[int, str] | None:
     """The number of GPUs that torchtitan's own configs are presets for, as their first lines say,
     and where.
     """
@@ -84,7 +84,7 @@ def _noted(run: Run) -> tuple[int, str] | None:
     return None
 
 
-def _world(run: Run, rest: int, shard: int) -> int:
+def _world(run: TorchtitanRun, rest: int, shard: int) -> int:
     """The number of GPUs. Where only the degrees tell, it is their product."""
     draft, pointer = run.draft, "/parallelism/num_gpus"
     environment = run.program.environment
@@ -118,7 +118,7 @@ def _world(run: Run, rest: int, shard: int) -> int:
     return world
 
 
-def _share_out(run: Run, degrees: Degrees) -> None:
+def _share_out(run: TorchtitanRun, degrees: Degrees) -> None:
     """FSDP shares everything out, in groups where it is replicated; DDP and one GPU nothing."""
     pointer = "/parallelism/data_parallel_sharding_strategy"
     if degrees.shards:
@@ -136,7 +136,7 @@ def _share_out(run: Run, degrees: Degrees) -> None:
         run.draft.complain(run.given(REPLICATE)[0], message)
 
 
-def divide_experts(run: Run, degrees: Degrees) -> None:
+def divide_experts(run: TorchtitanRun, degrees: Degrees) -> None:
     """Divide experts over tensor-parallel ranks where they are not over ranks of their own."""
     if degrees.ep > 1:
         run.reading.copy(EXPERT_TENSOR, "/parallelism/etp")
@@ -144,7 +144,7 @@ def divide_experts(run: Run, degrees: Degrees) -> None:
         run.decide("/parallelism/etp", degrees.tp, TENSOR)
 
 
-def _exchange_keys(run: Run, degrees: Degrees) -> None:
+def _exchange_keys(run: TorchtitanRun, degrees: Degrees) -> None:
     key = f"{SECTION}.context_parallel_rotate_method"
     if degrees.cp == 1 and not run.given(key):
         return
@@ -170,7 +170,7 @@ LAST_LESS = f"{SECTION}.pipeline_parallel_last_stage_less_layers"
 SPLIT = (SPLIT_POINTS, MODULES, PER_STAGE, FIRST_LESS, LAST_LESS)
 
 
-def read_pipeline(run: Run, pp: int, layers: int | None) -> None:
+def read_pipeline(run: TorchtitanRun, pp: int, layers: int | None) -> None:
     """The schedule, and how many layers each stage has; `layers` is None where not known."""
     if pp == 1:
         run.idle.update((SCHEDULE, f"{SECTION}.pipeline_parallel_schedule_csv", *SPLIT))
@@ -186,7 +186,7 @@ def read_pipeline(run: Run, pp: int, layers: int | None) -> None:
     _split(run, pp, layers, 1 if schedule in SINGLE_STAGE else 2)
 
 
-def _split(run: Run, pp: int, layers: int | None, stages_of_rank: int) -> None:
+def _split(run: TorchtitanRun, pp: int, layers: int | None, stages_of_rank: int) -> None:
     """What the service does of itself is the default of releases that weigh both ends."""
     reading, given = run.reading, run.given(*SPLIT)
     ends = reading.value(FIRST_LESS, 1, whole), reading.value(LAST_LESS, 1, whole)

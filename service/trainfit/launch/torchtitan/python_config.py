@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.torchtitan.releases import RENAMED
-from trainfit.launch.torchtitan.run import Run
+from trainfit.launch.torchtitan.run import TorchtitanRun
 
 OPTIONS = (
     "training.local_batch_size",
@@ -32,7 +32,7 @@ FIELDS = ("/model", "/training/loss", "/training/optimizer")
 SUBCOMMANDS = {"activation_checkpoint": "activation-checkpoint:selective (or full, none)"}
 
 
-def demand(run: Run) -> None:
+def demand(run: TorchtitanRun) -> None:
     """Raise LaunchError with everything that the Python function may set and nobody says."""
     spelled = {RENAMED.get(key, key): key for key in run.release.keys}
     options = [

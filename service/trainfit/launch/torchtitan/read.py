@@ -13,7 +13,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import TOML, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.keys import table_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, Flavor, flavor_of
 from trainfit.launch.torchtitan.keys import (
@@ -35,12 +35,12 @@ from trainfit.launch.torchtitan.layout import (
 from trainfit.launch.torchtitan.python_config import demand
 from trainfit.launch.torchtitan.releases import (
     RENAMED,
-    Release,
+    TorchtitanRelease,
     every_key,
     release_named,
     releases_with,
 )
-from trainfit.launch.torchtitan.run import Run
+from trainfit.launch.torchtitan.run import TorchtitanRun
 from trainfit.launch.torchtitan.written import (
     command_line_settings,
     config_file,
@@ -55,7 +55,7 @@ TABLES = {"job", "model", "training", "parallelism", "activation_checkpoint", "e
 """Tables of a TOML file by which it is told from others."""
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its script or module; a train.py by its options; files by their tables."""
     if program.name is None:
         return any(_is_config(file) for file in program.files.values())
@@ -73,7 +73,7 @@ def _is_config(file: LaunchFile) -> bool:
     return "training" in found and len(TABLES & found.keys()) > 1
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: as each that has its keys."""
     options = command_line_settings(program)
     file = config_file(program, options)
@@ -83,12 +83,12 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
 
 
 def read_written(
-    program: Program, written: Sequence[Setting], draft: Draft, version: str | None
+    program: TrainingProgram, written: Sequence[Setting], draft: Draft, version: str | None
 ) -> None:
     """Read what is written under torchtitan's keys; what is written later counts."""
     release = release_named(version) if version is not None else _possible(written, draft)
     settings = _under_one_name(written, release if version is not None else None, draft)
-    run = Run(program, Reading(settings, draft), draft, release)
+    run = TorchtitanRun(program, Reading(settings, draft), draft, release)
     draft.default("/framework/name", "torchtitan", run.whose)
     run.given("job.config_file", "module", "config")
     if release.python:
@@ -115,7 +115,7 @@ def read_written(
     run.reading.close(table_of(__package__), run.idle)
 
 
-def _possible(written: Sequence[Setting], draft: Draft) -> Release:
+def _possible(written: Sequence[Setting], draft: Draft) -> TorchtitanRelease:
     """A release that has every key of the launch, and the model that it names."""
     found = releases_with(frozenset(setting.key for setting in written))
     said = {setting.key: str(setting.value) for setting in written}
@@ -126,7 +126,7 @@ def _possible(written: Sequence[Setting], draft: Draft) -> Release:
 
 
 def _under_one_name(
-    written: Sequence[Setting], release: Release | None, draft: Draft
+    written: Sequence[Setting], release: TorchtitanRelease | None, draft: Draft
 ) -> dict[str, Setting]:
     """Settings by the names they are read under; what is written later counts. A key that the
     release has not, where one is named, is left out.
@@ -145,7 +145,7 @@ def _under_one_name(
     return found
 
 
-def _model(run: Run) -> Flavor | None:
+def _model(run: TorchtitanRun) -> Flavor | None:
     """Read the model, and tell its flavour, if that is known."""
     given = run.given("model.name", "model.flavor")
     if run.draft.overridden("/model") is not None or run.release.python:
@@ -164,7 +164,7 @@ def _model(run: Run) -> Flavor | None:
     return None
 
 
-def _batch(run: Run, degrees: Degrees) -> None:
+def _batch(run: TorchtitanRun, degrees: Degrees) -> None:
     """With a pipeline, the local batch is cut into its micro-batches."""
     if TOKENS in run.release.keys:
         _tokens(run, degrees)
@@ -202,7 +202,7 @@ TOKENS = "training.num_tokens_per_microbatch_per_dp_rank"
 STEP_TOKENS = "training.num_tokens_per_train_step"
 
 
-def _tokens(run: Run, degrees: Degrees) -> None:
+def _tokens(run: TorchtitanRun, degrees: Degrees) -> None:
     """After v0.2.2 a micro-batch is a number of tokens, in which sequences are packed."""
     reading, draft = run.reading, run.draft
     length = reading.value("training.seq_len", 2048, size)
@@ -225,7 +225,7 @@ def _tokens(run: Run, degrees: Degrees) -> None:
     _accumulation(run, STEP_TOKENS, total, tokens * count * degrees.dp)
 
 
-def _accumulation(run: Run, key: str, total: int, once: int) -> None:
+def _accumulation(run: TorchtitanRun, key: str, total: int, once: int) -> None:
     """Beside a pipeline gradients are not accumulated over more than one run of it."""
     if total > 0 and total != once:
         why = f"gradients of more than one run of the pipeline ({once}) are not modelled"
@@ -233,7 +233,7 @@ def _accumulation(run: Run, key: str, total: int, once: int) -> None:
             run.draft.leave_out(setting, why)
 
 
-def _precision(run: Run, degrees: Degrees) -> None:
+def _precision(run: TorchtitanRun, degrees: Degrees) -> None:
     """FSDP gathers in the narrower type, and so does autocast multiply under DDP and on one GPU;
     where tensor or pipeline parallelism stand alone, nothing is narrowed.
     """
@@ -252,7 +252,7 @@ def _precision(run: Run, degrees: Degrees) -> None:
             run.draft.complain(given[0], f"must be one of {', '.join(DTYPES)}")
 
 
-def _float8(run: Run) -> None:
+def _float8(run: TorchtitanRun) -> None:
     """Linears multiply in fp8 where a converter of the model makes them."""
     converters = run.reading.value("model.converters", [], names)
     switch, recipe_key = "float8.enable_float8_linear", "quantize.linear.float8.recipe_name"
@@ -275,7 +275,7 @@ def _float8(run: Run) -> None:
             run.draft.leave_out(setting, f"the recipe {recipe} is not modelled")
 
 
-def _recompute(run: Run) -> None:
+def _recompute(run: TorchtitanRun) -> None:
     """Whole layers, every so many of them, or operations: all but attention and every second
     matrix product.
     """
@@ -303,7 +303,7 @@ def _recompute(run: Run) -> None:
         run.draft.complain(run.given(mode_key)[0], message)
 
 
-def _optimizer(run: Run) -> None:
+def _optimizer(run: TorchtitanRun) -> None:
     """torch's optimizers; in 2024 a flag made them fused, later a word says how they step."""
     name = run.reading.value("optimizer.name", "AdamW", word)
     pointer = "/training/optimizer/implementation"
@@ -324,7 +324,7 @@ def _optimizer(run: Run) -> None:
         run.reading.copy("optimizer.implementation", pointer)
 
 
-def _compile(run: Run) -> None:
+def _compile(run: TorchtitanRun) -> None:
     """Layers are compiled, and so is the loss since there is a switch for it, unless only one of
     them is named. A compiled loss is one kernel over the logits (components/loss.py).
     """
@@ -340,14 +340,14 @@ def _compile(run: Run) -> None:
         run.decide(kind, "fused", switch, key)
 
 
-def _loss(run: Run) -> None:
+def _loss(run: TorchtitanRun) -> None:
     key = "parallelism.disable_loss_parallel"
     if run.reading.get(key) is not None:
         whole_logits = run.reading.value(key, False, flag)
         run.draft.put("/framework/loss_parallel", not whole_logits, *run.given(key))
 
 
-def _validation(run: Run) -> None:
+def _validation(run: TorchtitanRun) -> None:
     """Validation keeps nothing for backward: it matters only where it reads more tokens."""
     local, length = "validation.local_batch_size", "validation.seq_len"
     if not run.reading.value("validation.enable", False, flag):
@@ -363,7 +363,7 @@ def _validation(run: Run) -> None:
             run.draft.leave_out(setting, why)
 
 
-def _of_release(run: Run) -> None:
+def _of_release(run: TorchtitanRun) -> None:
     """What a release does whatever its keys say, and what torchtitan's script sets."""
     release, draft = run.release, run.draft
     if release.repeats_kv:

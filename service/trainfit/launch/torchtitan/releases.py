@@ -18,7 +18,7 @@ Sections = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class TorchtitanRelease:
     name: str
     keys: frozenset[str]
     python: bool = False
@@ -286,8 +286,8 @@ _2026_08 = (
     | {"activation_checkpoint"}
 )
 
-RELEASES: Sequence[Release] = (
-    Release(
+RELEASES: Sequence[TorchtitanRelease] = (
+    TorchtitanRelease(
         "2024-12",
         _2024_12,
         repeats_kv=True,
@@ -297,7 +297,7 @@ RELEASES: Sequence[Release] = (
         compiles_loss=False,
         vocabulary_of_debug_models=2256,
     ),
-    Release(
+    TorchtitanRelease(
         "2025-03",
         _2025_03,
         repeats_kv=True,
@@ -307,7 +307,7 @@ RELEASES: Sequence[Release] = (
         compiles_loss=False,
         vocabulary_of_debug_models=2256,
     ),
-    Release(
+    TorchtitanRelease(
         "v0.1.0",
         _0_1_0,
         repeats_kv=True,
@@ -315,12 +315,12 @@ RELEASES: Sequence[Release] = (
         collects_outputs=True,
         vocabulary_of_debug_models=2256,
     ),
-    Release("2025-08", _2025_08, repeats_kv=True, collects_outputs=True),
-    Release("v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True),
-    Release("v0.2.1", _0_2_1, repeats_kv=True),
-    Release("v0.2.2", _0_2_2),
-    Release("2026-06", _2026_06, python=True),
-    Release("2026-08", _2026_08, python=True),
+    TorchtitanRelease("2025-08", _2025_08, repeats_kv=True, collects_outputs=True),
+    TorchtitanRelease("v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True),
+    TorchtitanRelease("v0.2.1", _0_2_1, repeats_kv=True),
+    TorchtitanRelease("v0.2.2", _0_2_2),
+    TorchtitanRelease("2026-06", _2026_06, python=True),
+    TorchtitanRelease("2026-08", _2026_08, python=True),
 )
 """From the oldest to the latest."""
 
@@ -373,7 +373,7 @@ def every_key() -> frozenset[str]:
     return frozenset[str]().union(*(each.keys for each in RELEASES))
 
 
-def release_named(version: str) -> Release:
+def release_named(version: str) -> TorchtitanRelease:
     """The release of this name, with or without its v. Raises LaunchError with those there are."""
     for release in RELEASES:
         if version.removeprefix("v") == release.name.removeprefix("v"):
@@ -382,7 +382,7 @@ def release_named(version: str) -> Release:
     raise LaunchError(Complaint(f"framework_version: of torchtitan {known} are known"))
 
 
-def releases_with(keys: frozenset[str]) -> Sequence[Release]:
+def releases_with(keys: frozenset[str]) -> Sequence[TorchtitanRelease]:
     """The releases that have all these keys, else most of them, from the latest on; the latest
     alone where it is one of them. Those that are configured in Python are asked for by keys of
     their own.

@@ -6,19 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trainfit.launch.draft import Draft, Reading
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
-from trainfit.launch.torchtitan.releases import Release
+from trainfit.launch.torchtitan.releases import TorchtitanRelease
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TorchtitanRun:
     """What is read, into what, and by whose rules. `idle` are keys that others switch off."""
 
-    program: Program
+    program: TrainingProgram
     reading: Reading
     draft: Draft
-    release: Release
+    release: TorchtitanRelease
     idle: set[str] = field(default_factory=set)
 
     @property

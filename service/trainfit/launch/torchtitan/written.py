@@ -8,7 +8,7 @@ from typing import Any
 
 from trainfit.launch.documents import document_of
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import WHOLE
 from trainfit.specs.launch import LaunchFile
@@ -23,11 +23,11 @@ OPTION = re.compile(r"--\w+([.-]\w+)*")
 CONSTANTS = {"None": None, "True": True, "true": True, "False": False, "false": False}
 
 
-def is_started_by_script(program: Program) -> bool:
+def is_started_by_script(program: TrainingProgram) -> bool:
     return program.name is not None and program.name.rpartition("/")[2] in LAUNCHERS
 
 
-def command_line_settings(program: Program) -> list[Setting]:
+def command_line_settings(program: TrainingProgram) -> list[Setting]:
     """What options say, after what the variables of torchtitan's own scripts do."""
     found = []
     if is_started_by_script(program):
@@ -37,7 +37,7 @@ def command_line_settings(program: Program) -> list[Setting]:
     return [*found, *_options(program.arguments)]
 
 
-def config_file(program: Program, settings: Sequence[Setting]) -> LaunchFile | None:
+def config_file(program: TrainingProgram, settings: Sequence[Setting]) -> LaunchFile | None:
     """The TOML file that the command line names; where only files were sent, the one there is."""
     named = next((each for each in reversed(settings) if each.key == CONFIG_FILE), None)
     if named is None and program.name is None:

@@ -14,7 +14,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect, evaluation, preference
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.torchtune.keys import (
     ATTENTION_MODULES,
@@ -46,7 +46,7 @@ DEGREES = (
 )
 
 
-class Command(NamedTuple):
+class TuneCommand(NamedTuple):
     """A recipe by its name, if there is one, the words behind it, and what it is started on."""
 
     recipe: str | None
@@ -54,7 +54,7 @@ class Command(NamedTuple):
     num_gpus: tuple[Setting, ...]
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By tune or the script of a recipe; files by the components in them."""
     if program.name is None:
         return any(_is_config(file) for file in program.files.values())
@@ -67,7 +67,7 @@ def _is_config(file: LaunchFile) -> bool:
     return isinstance(model, dict) and str(model.get(COMPONENT)).startswith("torchtune.")
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
     command = _command(program)
@@ -97,11 +97,11 @@ def read(program: Program, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__), idle)
 
 
-def _command(program: Program) -> Command:
+def _command(program: TrainingProgram) -> TuneCommand:
     """What stands behind `tune run`: options of torchrun, the recipe, and what it is given."""
     if program.name is None or program.name.rpartition("/")[2] != TUNE:
         name = program.name.rpartition("/")[2].removesuffix(".py") if program.name else None
-        return Command(name, program.arguments, program.num_gpus)
+        return TuneCommand(name, program.arguments, program.num_gpus)
     words = list(program.arguments)
     if not words or words.pop(0).text != "run":
         raise LaunchError(Complaint("of tune's commands, only run trains"))
@@ -117,14 +117,16 @@ def _command(program: Program) -> Command:
     if not words:
         raise LaunchError(Complaint("tune run: no recipe is named"))
     recipe = words.pop(0).text.rpartition("/")[2].removesuffix(".py")
-    return Command(recipe, tuple(words), tuple(counts))
+    return TuneCommand(recipe, tuple(words), tuple(counts))
 
 
 FLAGS = ("standalone", "no_python", "run_path", "m", "module")
 """torchrun's options without a value."""
 
 
-def _config(program: Program, words: Sequence[Word]) -> tuple[LaunchFile | None, Sequence[Word]]:
+def _config(
+    program: TrainingProgram, words: Sequence[Word]
+) -> tuple[LaunchFile | None, Sequence[Word]]:
     """The YAML file that --config names, or the one that was sent, and the words that remain."""
     rest = list(words)
     for index, word in enumerate(words):
@@ -170,7 +172,7 @@ def _refuse_other_recipes(recipe: str | None) -> None:
     raise LaunchError(Complaint(f"the recipe {recipe}: {why}; there are {', '.join(RECIPES)}"))
 
 
-def _share_out(reading: Reading, draft: Draft, command: Command) -> None:
+def _share_out(reading: Reading, draft: Draft, command: TuneCommand) -> None:
     """FSDP2 over all GPUs, or over groups of them; nothing on one."""
     pointer = "/parallelism/num_gpus"
     try:

@@ -12,8 +12,8 @@ from trainfit.launch.effects import HELD_MORE, SHARING, Effect
 from trainfit.launch.models import config_of, experts_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import NARROW_ADAPTERS, STACKS_EXPERTS
-from trainfit.launch.transformers.engine import Engine
-from trainfit.launch.transformers.run import Run, need
+from trainfit.launch.transformers.engine import TrainerEngine
+from trainfit.launch.transformers.run import TrainerRun, need
 from trainfit.launch.transformers.targets import put_linears
 
 PEFT = "/training/peft"
@@ -62,7 +62,7 @@ NOT_KNOWN = (
 ASSUMED = "an assumption, which costs memory, where the script does not say"
 
 
-def _switch(run: Run) -> tuple[str, Setting] | None:
+def _switch(run: TrainerRun) -> tuple[str, Setting] | None:
     """What says whether there are adapters, by its name and where it stands: TRL's switch, or one
     of a script that is not TRL's.
     """
@@ -72,17 +72,17 @@ def _switch(run: Run) -> tuple[str, Setting] | None:
     return None
 
 
-def _is_trls(run: Run) -> bool:
+def _is_trls(run: TrainerRun) -> bool:
     return TRLS.fullmatch(run.program.name or "") is not None
 
 
-def has_adapters(run: Run) -> bool:
+def has_adapters(run: TrainerRun) -> bool:
     """Whether the run trains adapters in place of weights."""
     switch = _switch(run)
     return switch is not None and run.arguments.is_on(switch[0])
 
 
-def put_adapters(run: Run, engine: Engine) -> None:
+def put_adapters(run: TrainerRun, engine: TrainerEngine) -> None:
     """Set the adapters, if there are any. Without them, their keys change nothing in TRL's scripts;
     what another script makes of them is not known.
     """
@@ -117,7 +117,7 @@ def put_adapters(run: Run, engine: Engine) -> None:
         draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts what it is given")
 
 
-def put_decomposed(run: Run, key: str) -> None:
+def put_decomposed(run: TrainerRun, key: str) -> None:
     """Set whether adapters learn the lengths of a matrix's rows. Beside experts, and where they are
     one function with their products, what that takes is bounded.
     """
@@ -131,7 +131,7 @@ def put_decomposed(run: Run, key: str) -> None:
         draft.put(f"{PEFT}/decomposed", True, setting)
 
 
-def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:
+def _put_targets(run: TrainerRun, switch: Setting, *, trls: bool) -> None:
     """Where none is named, PEFT has its own choice for models that it knows, and a script that is
     not TRL's may have another.
     """
@@ -155,7 +155,7 @@ def _put_targets(run: Run, switch: Setting, *, trls: bool) -> None:
         put_linears(run.draft, pointer, names, setting)
 
 
-def _put_quantised(run: Run, engine: Engine) -> bool:
+def _put_quantised(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Set how frozen weights are stored. FSDP shares out what is stored as floating point only."""
     arguments, draft = run.arguments, run.draft
     four = arguments.get("load_in_4bit")
@@ -184,7 +184,7 @@ EIGHT_BITS = Effect(
 )
 
 
-def put_stored(run: Run, kind: str, setting: Setting, nested: Setting | None) -> None:
+def put_stored(run: TrainerRun, kind: str, setting: Setting, nested: Setting | None) -> None:
     """Set how frozen weights are stored, whether the scales of 4 bits are quantised too, and
     whether experts are.
     """
@@ -197,7 +197,7 @@ def put_stored(run: Run, kind: str, setting: Setting, nested: Setting | None) ->
         run.draft.put(f"{PEFT}/double_quantization", nested.value, nested)
 
 
-def _refuse_quantised(run: Run) -> None:
+def _refuse_quantised(run: TrainerRun) -> None:
     """Weights that are quantised cannot be trained themselves."""
     for key in ("load_in_4bit", "load_in_8bit"):
         setting: Setting | None = run.arguments.get(key)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainfit.launch.effects import Effect
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 
 MATRICES = 2
 STATE_BYTES = 4 + 4 + 8 + 4
@@ -14,7 +14,7 @@ LOGIT_BYTES = 4 + 4 + 4
 """Of a logit: as it is made, in fp32, and its gradient; each at its widest."""
 
 
-def leave_out_added_tokens(run: Run, setting: Setting, number: int, source: str) -> None:
+def leave_out_added_tokens(run: TrainerRun, setting: Setting, number: int, source: str) -> None:
     """Note tokens that are added. Rows are there only where the embedding has none left, so that
     they raise the peak by n rows at most: 2 n h parameters and logits [b, s, n].
     """

@@ -24,70 +24,70 @@ OLDEST: Mapping[Library, Release] = {"transformers": (4, 36), "trl": (0, 9)}
 0.9 there is no SFTConfig."""
 
 
-class Change(NamedTuple):
+class LibraryChange(NamedTuple):
     """Something that a library does from a release on."""
 
     library: Library
     since: Release
 
 
-LOSS_WIDENS_LOGITS = Change("transformers", (4, 46))
+LOSS_WIDENS_LOGITS = LibraryChange("transformers", (4, 46))
 """ForCausalLMLoss makes logits fp32 while the model still holds them as they were; before, the
 models do so in their place (modeling_llama.py: logits = logits.float())."""
-LOSS_SHIFTS_LABELS = Change("transformers", (4, 49))
+LOSS_SHIFTS_LABELS = LibraryChange("transformers", (4, 49))
 """Labels are padded and shifted; before, logits[..., :-1, :].contiguous() copied the logits."""
-EMBEDDING_MOMENTS_IN_FP32 = Change("transformers", (4, 52))
+EMBEDDING_MOMENTS_IN_FP32 = LibraryChange("transformers", (4, 52))
 """Trainer has bitsandbytes keep the moments of embeddings in fp32 (create_optimizer); before, only
 where the class was called Adam8bit, which none of its choices is."""
-FUSED_STEP = Change("transformers", (4, 56))
-FUSED_STEP_OF_TORCH = Change("torch", (2, 8))
+FUSED_STEP = LibraryChange("transformers", (4, 56))
+FUSED_STEP_OF_TORCH = LibraryChange("torch", (2, 8))
 """TrainingArguments' optim is adamw_torch_fused in place of adamw_torch with both of these."""
-LOADS_CHECKPOINTS_DTYPE = Change("transformers", (5, 0))
+LOADS_CHECKPOINTS_DTYPE = LibraryChange("transformers", (5, 0))
 """from_pretrained takes the type of the checkpoint; before, fp32."""
-STACKS_EXPERTS = Change("transformers", (5, 0))
+STACKS_EXPERTS = LibraryChange("transformers", (5, 0))
 """Experts are parameters that stack them all, no linears: bitsandbytes does not quantise them
 (integrations/bitsandbytes.py: replace_with_bnb_linear)."""
-NOT_REENTRANT = Change("transformers", (5, 0))
+NOT_REENTRANT = LibraryChange("transformers", (5, 0))
 """gradient_checkpointing_enable's use_reentrant is False unless given; before, True."""
-TRL_IS_NOT_REENTRANT = Change("trl", (0, 27))
+TRL_IS_NOT_REENTRANT = LibraryChange("trl", (0, 27))
 """So it is of TRL's trainers (trainer/base_trainer.py and sft_trainer.py: setdefault)."""
-FSDP2_BY_DEFAULT = Change("transformers", (5, 10))
+FSDP2_BY_DEFAULT = LibraryChange("transformers", (5, 10))
 """fsdp_config's version is 2 unless given (training_args.py, _process_fsdp_args)."""
-HOLDS_BACK_FSDP2 = Change("accelerate", (1, 11))
+HOLDS_BACK_FSDP2 = LibraryChange("accelerate", (1, 11))
 """no_sync reaches modules of FSDP2, which reduce gradients with the last micro-batch only; before,
 it looked for a method that they do not have, and they reduced them after each (accelerator.py)."""
-MIXES_BF16 = Change("trl", (0, 19))
+MIXES_BF16 = LibraryChange("trl", (0, 19))
 """SFTConfig's bf16 is on unless fp16 is."""
-CHECKPOINTS = Change("trl", (0, 22))
+CHECKPOINTS = LibraryChange("trl", (0, 22))
 """SFTConfig's gradient_checkpointing is on."""
-NARROW_ADAPTERS = Change("trl", (0, 22))
+NARROW_ADAPTERS = LibraryChange("trl", (0, 22))
 """Adapters over quantised weights are bf16."""
-LEAVES_QUANTISED_BASE = Change("trl", (0, 26))
+LEAVES_QUANTISED_BASE = LibraryChange("trl", (0, 26))
 """prepare_model_for_kbit_training, which widens what is not quantised, is not called any more."""
-LOADS_FP32 = Change("trl", (0, 27))
+LOADS_FP32 = LibraryChange("trl", (0, 27))
 """ModelConfig's dtype is float32 whatever from_pretrained's default is."""
-CHUNKS_LOSS = Change("trl", (1, 7))
+CHUNKS_LOSS = LibraryChange("trl", (1, 7))
 """SFTConfig's loss_type is chunked_nll, without Liger's kernels."""
 
-HAS_NO_REFERENCE = Change("trl", (0, 19))
+HAS_NO_REFERENCE = LibraryChange("trl", (0, 19))
 """GRPOConfig's beta is 0 unless given, and no reference model is loaded; before, 0.04."""
-CUTS_NO_PROMPTS = Change("trl", (0, 26))
+CUTS_NO_PROMPTS = LibraryChange("trl", (0, 26))
 """GRPOConfig's max_prompt_length is None unless given; before, 512."""
-ENGINE_ON_THE_CARDS = Change("trl", (1, 0))
+ENGINE_ON_THE_CARDS = LibraryChange("trl", (1, 0))
 """GRPOConfig's vllm_mode is colocate unless given; before, a server on other cards."""
 
-LETS_GO_OF_LOGITS = Change("trl", (0, 12))
+LETS_GO_OF_LOGITS = LibraryChange("trl", (0, 12))
 """DPO's concatenated_forward returns no logits, and computes no cross entropy that is not asked
 for."""
-BY_SAMPLE = Change("trl", (0, 15))
+BY_SAMPLE = LibraryChange("trl", (0, 15))
 """selective_log_softmax takes one sample after the other."""
-RETURNS_HIDDEN_STATES = Change("trl", (0, 19))
+RETURNS_HIDDEN_STATES = LibraryChange("trl", (0, 19))
 """DPO's models are called with output_hidden_states."""
-COPIES_LOGITS = Change("trl", (0, 29))
+COPIES_LOGITS = LibraryChange("trl", (0, 29))
 """DPO was written anew: logits without the last token's are copied, and held to the end."""
-VIEWS_LOGITS = Change("trl", (1, 6))
+VIEWS_LOGITS = LibraryChange("trl", (1, 6))
 """They are copied no more."""
-TILES_LOGITS = Change("trl", (1, 15))
+TILES_LOGITS = LibraryChange("trl", (1, 15))
 """DPO's head and log-probabilities are one function (add_fused_lm_head)."""
 
 TRANSFORMERS_5: Release = (5, 0)
@@ -270,8 +270,8 @@ MODELS_SINCE: Mapping[str, Release] = {
 }
 """The release in which a model came, of those after the first that is known (models/auto)."""
 
-SDPA_SINCE: Mapping[str, Change] = {
-    model_type: Change("transformers", release)
+SDPA_SINCE: Mapping[str, LibraryChange] = {
+    model_type: LibraryChange("transformers", release)
     for release, types in {
         (4, 37): "mistral mixtral",
         (4, 39): "phi stablelm",

@@ -13,7 +13,7 @@ from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import ASSIGNMENT, assignments
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
 
@@ -42,7 +42,9 @@ class FlagWords(NamedTuple):
     values: tuple[Word, ...]
 
 
-def arguments_of(program: Program, draft: Draft, *, dotlist: bool = False) -> dict[str, Setting]:
+def arguments_of(
+    program: TrainingProgram, draft: Draft, *, dotlist: bool = False
+) -> dict[str, Setting]:
     """The arguments of a script by name, underscores in place of dashes: of the file that it is
     given, and over these of the command line. A value in JSON has dotted names like a file's.
 
@@ -73,7 +75,7 @@ def _is_document(word: Word) -> bool:
     return word.text.endswith(DOCUMENTS) and "=" not in word.text
 
 
-def _of_files(program: Program, named: Sequence[Word]) -> dict[str, Setting]:
+def _of_files(program: TrainingProgram, named: Sequence[Word]) -> dict[str, Setting]:
     """The arguments in the one file that is named. Raises LaunchError where several are."""
     files = [sent(program, Setting(each.text, each.text, each.file, each.line)) for each in named]
     if len(paths := dict.fromkeys(each.path for each in files)) > 1:
@@ -105,7 +107,7 @@ def flags_of(words: Sequence[Word]) -> tuple[list[FlagWords], list[Word]]:
     return flags, list(words[: starts[0]] if starts else words)
 
 
-def sent(program: Program, setting: Setting) -> LaunchFile:
+def sent(program: TrainingProgram, setting: Setting) -> LaunchFile:
     """The file that a setting names. Raises LaunchError where it was not sent."""
     path = str(setting.value)
     file = program.file(path)
@@ -114,7 +116,7 @@ def sent(program: Program, setting: Setting) -> LaunchFile:
     return file
 
 
-def named(program: Program, setting: Setting) -> Setting:
+def named(program: TrainingProgram, setting: Setting) -> Setting:
     """A setting that names a file. Of one that was sent, only the last part of its path counts."""
     if setting.unknown is None or program.file(str(setting.value)) is None:
         return setting

@@ -11,10 +11,10 @@ from math import prod
 from typing import Literal, NamedTuple
 
 from trainfit.launch.effects import Effect
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import FSDP2_BY_DEFAULT, HOLDS_BACK_FSDP2
-from trainfit.launch.transformers.run import Run, is_trl, need
+from trainfit.launch.transformers.run import TrainerRun, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.launch.transformers.wrapping import check_wrapping
 
@@ -33,7 +33,7 @@ STRATEGIES = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID
 """accelerate takes their numbers, from 1, as well."""
 
 
-class Engine(NamedTuple):
+class TrainerEngine(NamedTuple):
     """Who shares states out, and whether anything is shared out."""
 
     name: Name
@@ -41,7 +41,7 @@ class Engine(NamedTuple):
     named: Setting | None
 
 
-def put_num_gpus(run: Run, engine: Engine, *, filled: bool) -> int | None:
+def put_num_gpus(run: TrainerRun, engine: TrainerEngine, *, filled: bool) -> int | None:
     """Set the number of GPUs: what the launcher is told, else accelerate's config, else what the
     environment says, else what sizes make. Without any of these it is one only where no launcher
     could start more.
@@ -73,7 +73,7 @@ def put_num_gpus(run: Run, engine: Engine, *, filled: bool) -> int | None:
     return overridden if overridden is not None else draft.get(NUM_GPUS)
 
 
-def _exported(program: Program) -> tuple[Setting, ...]:
+def _exported(program: TrainingProgram) -> tuple[Setting, ...]:
     """The number of processes as the environment says it: torchrun's, or that of LLaMA-Factory."""
     environment = program.environment
     if world := environment.get("WORLD_SIZE"):
@@ -82,12 +82,12 @@ def _exported(program: Program) -> tuple[Setting, ...]:
     return () if each_node is None else (each_node,) if nodes is None else (each_node, nodes)
 
 
-def _starts_itself(program: Program) -> bool:
+def _starts_itself(program: TrainingProgram) -> bool:
     """Whether the command is python's own; tools with one of their own start several processes."""
     return program.launcher is None and (program.name or "").endswith(".py")
 
 
-def _one_gpu(run: Run) -> None:
+def _one_gpu(run: TrainerRun) -> None:
     """Without a launcher one process runs; of several cards Trainer makes copies on each."""
     visible = run.program.environment.get("CUDA_VISIBLE_DEVICES")
     cards = visible or run.program.allocation.gpus_per_node
@@ -100,7 +100,7 @@ def _one_gpu(run: Run) -> None:
     run.draft.default(NUM_GPUS, 1, "one process without a launcher")
 
 
-def put_engine(run: Run) -> Engine:
+def put_engine(run: TrainerRun) -> TrainerEngine:
     """Set who shares out what. DeepSpeed's config counts before FSDP's."""
     engine = _deepspeed(run) or _fsdp(run) or _ddp(run)
     if engine.named is not None:
@@ -119,7 +119,7 @@ UNTOLD = Effect(
 )
 
 
-def leave_out_untold(run: Run, engine: Engine, num_gpus: int | None) -> None:
+def leave_out_untold(run: TrainerRun, engine: TrainerEngine, num_gpus: int | None) -> None:
     """A config of TRL by itself is of no launcher, whose config may name FSDP or DeepSpeed."""
     told = engine.named is not None or engine.name != "ddp" or run.program.name is not None
     settled = any(run.draft.overridden(pointer) is not None for pointer in (ENGINE, SHARDING))
@@ -129,7 +129,7 @@ def leave_out_untold(run: Run, engine: Engine, num_gpus: int | None) -> None:
     run.draft.leave_out(Setting("accelerate", None, model.file, model.line), UNTOLD)
 
 
-def _is(run: Run, kind: str, flag: str) -> Setting | None:
+def _is(run: TrainerRun, kind: str, flag: str) -> Setting | None:
     """The setting by which accelerate launches this kind of engine: its flag, else its config."""
     if run.accelerate.is_on(flag):
         return run.accelerate.get(flag)
@@ -137,7 +137,7 @@ def _is(run: Run, kind: str, flag: str) -> Setting | None:
     return named if named is not None and run.accelerate.word("distributed_type") == kind else None
 
 
-def _deepspeed(run: Run) -> Engine | None:
+def _deepspeed(run: TrainerRun) -> TrainerEngine | None:
     named = run.arguments.get("deepspeed") or _is(run, "deepspeed", "use_deepspeed")
     if run.deepspeed is None and named is None:
         return None
@@ -163,10 +163,10 @@ def _deepspeed(run: Run) -> Engine | None:
     else:
         whose = "DeepSpeed" if source is not None else "accelerate"
         run.draft.default(SHARDING, strategy, whose)
-    return Engine("deepspeed", number != 0, named)
+    return TrainerEngine("deepspeed", number != 0, named)
 
 
-def _fsdp(run: Run) -> Engine | None:
+def _fsdp(run: TrainerRun) -> TrainerEngine | None:
     wanted = run.arguments.get("fsdp")
     launched = _is(run, "fsdp", "use_fsdp")
     options = [] if wanted is None else run.arguments.words("fsdp")
@@ -177,7 +177,7 @@ def _fsdp(run: Run) -> Engine | None:
     return None
 
 
-def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
+def _trainers_fsdp(run: TrainerRun, named: Setting, options: list[str]) -> TrainerEngine:
     """FSDP as TrainingArguments has it: `fsdp` names a strategy, or is a switch since release 5."""
     arguments, draft = run.arguments, run.draft
     given = _fsdp_key(run, "version")
@@ -206,7 +206,7 @@ def _trainers_fsdp(run: Run, named: Setting, options: list[str]) -> Engine:
     return _sharded(run, version, named, strategy, named, reshard)
 
 
-def _launched_fsdp(run: Run, named: Setting) -> Engine:
+def _launched_fsdp(run: TrainerRun, named: Setting) -> TrainerEngine:
     """FSDP as accelerate launches it."""
     accelerate, draft = run.accelerate, run.draft
     version = _version(run, accelerate.get("fsdp_version"), "1")
@@ -230,17 +230,17 @@ def _launched_fsdp(run: Run, named: Setting) -> Engine:
     return _sharded(run, version, named, strategy, given or named, reshard)
 
 
-def _fsdp_key(run: Run, key: str) -> Setting | None:
+def _fsdp_key(run: TrainerRun, key: str) -> Setting | None:
     """A key of TrainingArguments' fsdp_config, with or without the prefix that it may have."""
     return run.arguments.get(f"fsdp_config.{key}") or run.arguments.get(f"fsdp_config.fsdp_{key}")
 
 
-def _on(run: Run, key: str) -> bool:
+def _on(run: TrainerRun, key: str) -> bool:
     setting = _fsdp_key(run, key)
     return setting is not None and as_bool(setting.value) is True
 
 
-def _version(run: Run, setting: Setting | None, default: str) -> Literal["fsdp1", "fsdp2"]:
+def _version(run: TrainerRun, setting: Setting | None, default: str) -> Literal["fsdp1", "fsdp2"]:
     value = default if setting is None else str(setting.value)
     if value not in ("1", "2"):
         assert setting is not None
@@ -249,13 +249,13 @@ def _version(run: Run, setting: Setting | None, default: str) -> Literal["fsdp1"
 
 
 def _sharded(
-    run: Run,
+    run: TrainerRun,
     version: Literal["fsdp1", "fsdp2"],
     named: Setting,
     strategy: str,
     given: Setting,
     reshard: Setting | None,
-) -> Engine:
+) -> TrainerEngine:
     """What a strategy shares out. Weights are shared out between steps in all but NO_SHARD; those
     that keep them whole from a layer's forward to its backward do not reshard.
     """
@@ -266,15 +266,15 @@ def _sharded(
         elif strategy != "FULL_SHARD" and given is not named:
             draft.leave_out(given, "FSDP2 has fsdp_reshard_after_forward in its place")
         draft.put(SHARDING, "optim_grads_params", given)
-        return Engine(version, True, named)
+        return TrainerEngine(version, True, named)
     if reshard is not None and as_bool(reshard.value) is None:
         strategy, given = str(reshard.value).upper(), reshard
     if strategy not in STRATEGIES:
         draft.complain(given, f"{strategy!r} is none of {', '.join(STRATEGIES)}")
-        return Engine(version, True, named)
+        return TrainerEngine(version, True, named)
     if strategy == "NO_SHARD":
         draft.put(SHARDING, "no_shard", given)
-        return Engine(version, False, named)
+        return TrainerEngine(version, False, named)
     draft.put(SHARDING, "optim_grads_params", given)
     if strategy in ("SHARD_GRAD_OP", "HYBRID_SHARD_ZERO2"):
         draft.put(RESHARD, False, given)
@@ -284,15 +284,15 @@ def _sharded(
             draft.put(REPLICAS, machines.value, given, machines)
         message = "shards lie within a node; nothing says how many nodes there are"
         need(draft, REPLICAS, message, given)
-    return Engine(version, True, named)
+    return TrainerEngine(version, True, named)
 
 
-def _fsdp_recompute(run: Run, setting: Setting | None) -> None:
+def _fsdp_recompute(run: TrainerRun, setting: Setting | None) -> None:
     if setting is not None and as_bool(setting.value):
         run.draft.put("/training/recompute/granularity", "full", setting)
 
 
-def put_communication(run: Run, engine: Engine) -> None:
+def put_communication(run: TrainerRun, engine: TrainerEngine) -> None:
     """Set whether gradients are reduced after every micro-batch."""
     key = "accelerator_config.gradient_accumulation_kwargs.sync_each_batch"
     setting = run.arguments.get(key)
@@ -302,14 +302,14 @@ def put_communication(run: Run, engine: Engine) -> None:
         run.draft.default(REDUCES_EACH, True, "accelerate before 1.11, under FSDP2")
 
 
-def _ddp(run: Run) -> Engine:
+def _ddp(run: TrainerRun) -> TrainerEngine:
     """Nothing is shared out, unless parallelism_config says so."""
     named = _is(run, "multi_gpu", "multi_gpu")
     other = run.accelerate.get("distributed_type")
     known = ("multi_gpu", "no", "false", "tp")
     if other is not None and run.accelerate.word("distributed_type") not in known:
         run.draft.leave_out(other, f"{other.value} is not modelled")
-    return Engine("ddp", False, named)
+    return TrainerEngine("ddp", False, named)
 
 
 SIZE = "parallelism_config_{}_size"
@@ -317,7 +317,9 @@ SIZES = ("dp_replicate", "dp_shard", "tp", "cp", "sp")
 """Sizes of accelerate's parallelism_config, whose product is the number of processes."""
 
 
-def put_parallel_sizes(run: Run, engine: Engine, num_gpus: int | None, *, filled: bool) -> None:
+def put_parallel_sizes(
+    run: TrainerRun, engine: TrainerEngine, num_gpus: int | None, *, filled: bool
+) -> None:
     """Set the sizes of parallelism_config, which goes with FSDP2. Complains of those that make
     another number of GPUs; `filled` says that ranks of which nothing is told are made replicas or
     shards, as axolotl does.
@@ -345,10 +347,10 @@ def put_parallel_sizes(run: Run, engine: Engine, num_gpus: int | None, *, filled
 
 
 def _filled(
-    run: Run,
+    run: TrainerRun,
     given: Mapping[str, Setting | None],
     sizes: Mapping[str, int],
-    engine: Engine,
+    engine: TrainerEngine,
     num_gpus: int,
 ) -> dict[str, int]:
     """The sizes with what is left of the ranks: replicas of the shards that are asked for, shards
@@ -373,7 +375,7 @@ def _filled(
 
 
 def _check_product(
-    run: Run, given: Mapping[str, Setting | None], sizes: Mapping[str, int], num_gpus: int
+    run: TrainerRun, given: Mapping[str, Setting | None], sizes: Mapping[str, int], num_gpus: int
 ) -> None:
     """Complain of sizes that do not make the number of GPUs. Where all are one, they say nothing.
 
@@ -387,7 +389,7 @@ def _check_product(
         run.draft.complain(settings[0], message)
 
 
-def _fixed_by_sizes(run: Run, *, filled: bool) -> tuple[Setting, ...]:
+def _fixed_by_sizes(run: TrainerRun, *, filled: bool) -> tuple[Setting, ...]:
     """The sizes whose product is the number of processes: those of accelerate where any is more
     than one, of axolotl where replicas and shards are told.
     """

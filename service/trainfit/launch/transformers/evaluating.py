@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from trainfit.launch.effects import evaluation
-from trainfit.launch.transformers.run import IN_PAIRS, Run
+from trainfit.launch.transformers.run import IN_PAIRS, TrainerRun
 from trainfit.launch.transformers.source import as_bool, as_int
 
 TRAINERS_BATCH = 8
 """Of TrainingArguments, to train and to evaluate."""
 
 
-def check_evaluation(run: Run, size: int | None) -> None:
+def check_evaluation(run: TrainerRun, size: int | None) -> None:
     """Evaluation keeps no gradients, so that it needs less than training on the same batch; on a
     larger one it may need more, which is not modelled.
     """

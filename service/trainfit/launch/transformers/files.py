@@ -12,7 +12,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.missing import not_read
 from trainfit.launch.models import is_model_config
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import DOCUMENTS, keys_of, settings_in
 
@@ -31,7 +31,7 @@ class FileSettings(NamedTuple):
     models: list[str]
 
 
-def sent_files(program: Program) -> FileSettings:
+def sent_files(program: TrainingProgram) -> FileSettings:
     """Sort files by what they are. Raises LaunchError for one that is none, and where two say the
     same argument.
     """
@@ -64,7 +64,9 @@ def sent_files(program: Program) -> FileSettings:
     return found
 
 
-def leave_out_unnamed(program: Program, draft: Draft, *, deepspeed: bool, accelerate: bool) -> None:
+def leave_out_unnamed(
+    program: TrainingProgram, draft: Draft, *, deepspeed: bool, accelerate: bool
+) -> None:
     """Note configs that were sent and that the run does not read, as nothing names them: those of
     `deepspeed`, where no command is known that could, and those of `accelerate`, where it launches.
     """
@@ -80,7 +82,7 @@ def leave_out_unnamed(program: Program, draft: Draft, *, deepspeed: bool, accele
             draft.leave_out(setting, not_read("config_file"))
 
 
-def _documents(program: Program) -> Iterator[tuple[str, dict[str, object]]]:
+def _documents(program: TrainingProgram) -> Iterator[tuple[str, dict[str, object]]]:
     """The keys of every file that was sent. Raises LaunchError for one that has none."""
     for path, file in program.files.items():
         if not path.endswith(DOCUMENTS):

@@ -10,7 +10,7 @@ from trainfit.launch.deepspeed.zero import is_config
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.models import is_model_config
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
 from trainfit.launch.transformers.reading import read_run
 from trainfit.launch.transformers.releases import named_releases
@@ -31,7 +31,7 @@ SERVING = ("chat", "env", "skills", "vllm-serve")
 """Commands of TRL's that do not train."""
 
 
-def is_transformers(program: Program) -> bool:
+def is_transformers(program: TrainingProgram) -> bool:
     """A program that is given Trainer's arguments, or a file of them, or a script that is known."""
     given = flags_of_program(program)
     if given.intersection(TRAINERS) or is_script(program, given):
@@ -39,7 +39,7 @@ def is_transformers(program: Program) -> bool:
     return any(mark in keys for keys in files_of(program) for mark in TRAINERS)
 
 
-def is_accelerate(program: Program) -> bool:
+def is_accelerate(program: TrainingProgram) -> bool:
     """A program that accelerate launches, or a config of accelerate alone."""
     if program.launcher == "accelerate":
         return True
@@ -48,23 +48,23 @@ def is_accelerate(program: Program) -> bool:
     )
 
 
-def is_deepspeed(program: Program) -> bool:
+def is_deepspeed(program: TrainingProgram) -> bool:
     """A program that is given a config of DeepSpeed, or such a config alone."""
     named = flags_of_program(program).intersection(("deepspeed", "deepspeed_config"))
     return bool(named) or any(is_config(keys) for keys in files_of(program))
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of transformers."""
     read_run(program, draft, named_releases(version))
 
 
-def flags_of_program(program: Program) -> set[str]:
+def flags_of_program(program: TrainingProgram) -> set[str]:
     """The names of the flags that a program is given."""
     return {flag.name for flag in flags_of(program.arguments)[0]}
 
 
-def files_of(program: Program) -> list[dict[str, object]]:
+def files_of(program: TrainingProgram) -> list[dict[str, object]]:
     """The keys of the files that were sent, of those that are files of keys and no model's; none
     where the program is a tool that may lie beside the one that they are for: grep, rm, tee.
     """
@@ -82,7 +82,7 @@ def files_of(program: Program) -> list[dict[str, object]]:
     return found
 
 
-def _may_train(program: Program) -> bool:
+def _may_train(program: TrainingProgram) -> bool:
     if program.name == TRL:
         return not (program.arguments and program.arguments[0].text in SERVING)
     return program.name is None or program.launcher is not None or program.is_python

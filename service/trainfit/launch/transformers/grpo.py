@@ -15,7 +15,7 @@ from trainfit.launch.effects import HELD_MORE, SHARING, Effect
 from trainfit.launch.models import config_of, most_parameters
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import ENGINE_ON_THE_CARDS, HAS_NO_REFERENCE
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 
 COMPLETION = 256
@@ -34,12 +34,12 @@ COPIES = 4
 two gradients and their sum; in bf16 gradients of each sample, all of them, and the part before."""
 
 
-def put_loss(run: Run) -> None:
+def put_loss(run: TrainerRun) -> None:
     """Price the logits of a sample once, as one kernel over them would."""
     run.draft.default("/training/loss/cross_entropy", "fused", "Trainfit: bounded below and above")
 
 
-def put_beside(run: Run, named: Setting, *, adapters: bool) -> None:
+def put_beside(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     """Bound what the loss keeps, and what else a rank holds."""
     _log_probabilities(run, named)
     _reference(run, named, adapters=adapters)
@@ -49,7 +49,7 @@ def put_beside(run: Run, named: Setting, *, adapters: bool) -> None:
         _generation(run, named)
 
 
-def _log_probabilities(run: Run, named: Setting) -> None:
+def _log_probabilities(run: TrainerRun, named: Setting) -> None:
     """Logits are of what is generated, which may be little of a sample, and may be there four
     times: the least is none at all.
     """
@@ -71,7 +71,7 @@ def _log_probabilities(run: Run, named: Setting) -> None:
     draft.leave_out(part, Effect(why, "lowers", SOURCE, within=none))
 
 
-def _reference(run: Run, named: Setting, *, adapters: bool) -> None:
+def _reference(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     """A second model, which only runs forward, where the policy is held to it: not beside adapters,
     which are switched off for it.
     """
@@ -94,7 +94,7 @@ def _reference(run: Run, named: Setting, *, adapters: bool) -> None:
     draft.leave_out(beta or replace(named, key="beta", value=None), effect)
 
 
-def _engine(run: Run) -> None:
+def _engine(run: TrainerRun) -> None:
     """vLLM has GPUs of its own, or a part of these; asleep, it lets go of nearly all of that."""
     switch, mode = (run.arguments.get(key) for key in ("use_vllm", "vllm_mode"))
     assert switch is not None
@@ -122,7 +122,7 @@ class Shape(NamedTuple):
     rows: int
 
 
-def _shape(run: Run) -> Shape | None:
+def _shape(run: TrainerRun) -> Shape | None:
     config = config_of(run.draft) or {}
     config = config.get("text_config", config)
     names = ("num_hidden_layers", "hidden_size", "num_attention_heads", "vocab_size")
@@ -134,7 +134,7 @@ def _shape(run: Run) -> Shape | None:
     return Shape(layers, hidden, cached, config.get("intermediate_size") or 4 * hidden, rows)
 
 
-def _generation(run: Run, named: Setting) -> None:
+def _generation(run: TrainerRun, named: Setting) -> None:
     """The model itself generates between steps: keys and values of all samples of a turn, a layer
     of their prompts, the last logits, and whole weights where they are shared out.
     """

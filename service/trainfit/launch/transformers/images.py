@@ -10,7 +10,7 @@ from __future__ import annotations
 from trainfit.launch.effects import Effect
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 
 IMAGE_TOKENS = "/training/image_tokens"
@@ -30,7 +30,7 @@ FEWER = Effect(
 )
 
 
-def put_images(run: Run) -> None:
+def put_images(run: TrainerRun) -> None:
     """Set the most tokens of images that a sample has; where the number of images is not said, the
     bounds span from none to all of a sample anyway.
     """
@@ -45,7 +45,7 @@ def put_images(run: Run) -> None:
     run.draft.leave_out(setting, FEWER)
 
 
-def _largest(run: Run) -> tuple[Setting, int] | None:
+def _largest(run: TrainerRun) -> tuple[Setting, int] | None:
     """What bounds the size of an image, and the tokens of one that is as large."""
     environment = run.program.environment
     if (told := environment.get(TOKENS_OF_SWIFT)) is not None and told.unknown is None:

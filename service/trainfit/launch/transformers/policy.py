@@ -15,7 +15,7 @@ from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.models import most_parameters
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.grpo import ASLEEP_BYTES, ENGINE
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_bool, as_int
 
 SOURCE = "OpenRLHF/OpenRLHF openrlhf/cli/train_ppo_ray.py"
@@ -42,7 +42,7 @@ def as_packed(arguments: dict[str, Setting], draft: Draft) -> dict[str, Setting]
     return {**left, LENGTH: replace(tokens, value=longest, written=tokens.value), SIZE: one}
 
 
-def put_beside(run: Run, named: Setting) -> None:
+def put_beside(run: TrainerRun, named: Setting) -> None:
     """Bound, or leave out, what shares the cards of the policy."""
     run.arguments.get(DYNAMIC)
     all_of_it = run.arguments.is_on("colocate_all_models")
@@ -60,7 +60,7 @@ def put_beside(run: Run, named: Setting) -> None:
     _others(run, named, beside=all_of_it)
 
 
-def _reference(run: Run, named: Setting, *, beside: bool) -> None:
+def _reference(run: TrainerRun, named: Setting, *, beside: bool) -> None:
     """The model that the policy is held to, where a divergence counts: its weights alone."""
     draft, coefficient = run.draft, run.arguments.get("init_kl_coef")
     away = run.arguments.is_on("ref_offload")
@@ -79,7 +79,7 @@ def _reference(run: Run, named: Setting, *, beside: bool) -> None:
         draft.leave_out(at, Effect(why, "raises", SOURCE, bytes=size))
 
 
-def _others(run: Run, named: Setting, *, beside: bool) -> None:
+def _others(run: TrainerRun, named: Setting, *, beside: bool) -> None:
     """A critic, and a model of rewards that is no service elsewhere."""
     estimator = run.arguments.get("advantage_estimator")
     if beside and run.arguments.word("advantage_estimator", "gae") == "gae":

@@ -19,8 +19,8 @@ from trainfit.launch.transformers.changes import (
     LOADS_FP32,
     MIXES_BF16,
 )
-from trainfit.launch.transformers.engine import Engine
-from trainfit.launch.transformers.run import Run, is_trl, need
+from trainfit.launch.transformers.engine import TrainerEngine
+from trainfit.launch.transformers.run import TrainerRun, is_trl, need
 from trainfit.launch.transformers.source import as_bool
 
 PRECISION = "/training/precision"
@@ -42,8 +42,8 @@ Weights = tuple[str | None, Setting | None]
 
 
 def put_precision(
-    run: Run,
-    engine: Engine,
+    run: TrainerRun,
+    engine: TrainerEngine,
     *,
     adapters: bool,
     loaded: Weights | None = None,
@@ -79,7 +79,7 @@ def put_precision(
 
 
 def _put_widest(
-    run: Run, mixed: str, engine: Engine, loading: Setting | None, *, adapters: bool
+    run: TrainerRun, mixed: str, engine: TrainerEngine, loading: Setting | None, *, adapters: bool
 ) -> None:
     """A script that does not say how it loads weights has them in fp32 at most. Complains of a
     checkpoint whose type is not known, and below adapters of a loop that is no Trainer's.
@@ -110,7 +110,7 @@ EXAMPLES = re.compile(r"(.*[./])?run_\w+(\.py)?")
 """Scripts of transformers' own, which load weights as from_pretrained does by itself."""
 
 
-def _loads_in_its_own_way(run: Run) -> bool:
+def _loads_in_its_own_way(run: TrainerRun) -> bool:
     """Whether a script of another's makes the model, of which only the arguments are known; a
     release that is named is what it is taken for.
     """
@@ -122,7 +122,7 @@ def _loads_in_its_own_way(run: Run) -> bool:
     return of_another and run.releases.named("transformers") is None
 
 
-def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
+def _put(run: TrainerRun, pointer: str, value: Any, *settings: Setting | None) -> None:
     """Set a field by what says it, else as the default of the program."""
     given = [each for each in settings if each is not None]
     if given:
@@ -131,7 +131,7 @@ def _put(run: Run, pointer: str, value: Any, *settings: Setting | None) -> None:
         run.draft.default(pointer, value, "TRL" if is_trl(run) else "transformers")
 
 
-def _is_prepared(run: Run, engine: Engine) -> bool:
+def _is_prepared(run: TrainerRun, engine: TrainerEngine) -> bool:
     """Whether TRL widens what is not quantised of a base (prepare_model_for_kbit_training): not
     that of 4 bits which FSDP has loaded on the host (is_sharded_qlora).
     """
@@ -144,7 +144,7 @@ def _is_prepared(run: Run, engine: Engine) -> bool:
     return is_trl(run) and quantised and not run.releases.has(LEAVES_QUANTISED_BASE)
 
 
-def _narrows_ends(run: Run) -> bool:
+def _narrows_ends(run: TrainerRun) -> bool:
     """Whether TRL makes embedding and head of a base of 4 bits narrow again under bf16
     (trainer/utils.py: peft_module_casting_to_bf16), as all trainers do but that of rewards.
     """
@@ -152,7 +152,7 @@ def _narrows_ends(run: Run) -> bool:
 
 
 def types_of(
-    mixed: str, weights: str, engine: Engine, *, adapters: bool, widens: bool = True
+    mixed: str, weights: str, engine: TrainerEngine, *, adapters: bool, widens: bool = True
 ) -> tuple[Any, str | None]:
     """The data types of a run, and below adapters that of the weights which mixed precision finds
     as they were loaded.
@@ -163,7 +163,7 @@ def types_of(
     return precision_of(mixed, weights, engine, widened=widened), None
 
 
-def precision_of(mixed: str, weights: str, engine: Engine, *, widened: bool) -> Any:
+def precision_of(mixed: str, weights: str, engine: TrainerEngine, *, widened: bool) -> Any:
     """A preset of the job, or each type where there is none."""
     if widened:
         return "bf16" if mixed == "bf16" else _each("fp32", mixed, mixed)
@@ -181,7 +181,7 @@ def _each(params: str, compute: str, gradients: str) -> dict[str, str]:
     return {"params": params, "compute": compute, "gradients": gradients, "main_params": main}
 
 
-def mixed_precision(run: Run) -> tuple[str, Setting | None]:
+def mixed_precision(run: TrainerRun) -> tuple[str, Setting | None]:
     """Mixed precision: TrainingArguments' switches, else what the launcher sets."""
     if run.mixed is not None:
         return run.mixed
@@ -203,7 +203,7 @@ def mixed_precision(run: Run) -> tuple[str, Setting | None]:
     return "no", launched or off
 
 
-def _weights(run: Run) -> Weights:
+def _weights(run: TrainerRun) -> Weights:
     """The data type in which weights are loaded; None where it is the checkpoint's, unknown here.
 
     Source of the defaults: from_pretrained takes fp32 before release 5 and the checkpoint's own
@@ -223,20 +223,20 @@ def _weights(run: Run) -> Weights:
     return checkpoint_dtype(run), given
 
 
-def checkpoint_dtype(run: Run) -> str | None:
+def checkpoint_dtype(run: TrainerRun) -> str | None:
     """The data type that the model's config declares; None where there is no config."""
     config = config_of(run.draft) or {}
     declared = config.get("dtype") or config.get("torch_dtype")
     return DTYPES.get(str(declared), "fp32") if config else None
 
 
-def _loads_fp32(run: Run) -> bool:
+def _loads_fp32(run: TrainerRun) -> bool:
     if is_trl(run) and run.releases.has(LOADS_FP32):
         return True
     return not run.releases.has(LOADS_CHECKPOINTS_DTYPE)
 
 
-def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:
+def _deepspeed(run: TrainerRun) -> tuple[Any, tuple[Setting, ...]] | None:
     """DeepSpeed's own sections; where they say auto or are left out, the switches of the run. None
     where a section says auto and there is no run to ask.
     """
@@ -258,7 +258,7 @@ def _deepspeed(run: Run) -> tuple[Any, tuple[Setting, ...]] | None:
     return "fp32", tuple(dict.fromkeys(off))
 
 
-def _enabled(run: Run, sections: tuple[str, ...]) -> Setting | None:
+def _enabled(run: TrainerRun, sections: tuple[str, ...]) -> Setting | None:
     source = run.deepspeed
     found = [source.get(f"{each}.enabled") for each in sections] if source is not None else []
     return next((each for each in found if each is not None), None)

@@ -21,16 +21,16 @@ from trainfit.launch.transformers.changes import (
     RETURNS_HIDDEN_STATES,
     TILES_LOGITS,
     VIEWS_LOGITS,
-    Change,
+    LibraryChange,
 )
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 from trainfit.specs.training import LogProbs
 
 LOSS = "/training/loss"
 Reference = Literal["none", "base", "copy"]
 
-TRLS: Mapping[LogProbs, Change] = {
+TRLS: Mapping[LogProbs, LibraryChange] = {
     "trl-1.15": TILES_LOGITS,
     "trl-1.6": VIEWS_LOGITS,
     "trl-0.29": COPIES_LOGITS,
@@ -42,7 +42,7 @@ TRLS: Mapping[LogProbs, Change] = {
 
 
 def put_preference(
-    run: Run, named: Setting, reference: Reference, by: LogProbs | None = None
+    run: TrainerRun, named: Setting, reference: Reference, by: LogProbs | None = None
 ) -> None:
     """Set a loss over log-probabilities that `by` somebody's code are computed, TRL's as its
     release has it.
@@ -64,7 +64,7 @@ def put_preference(
         draft.default(f"{LOSS}/shifted", "fp32_logits", "transformers")
 
 
-def put_trls(run: Run, named: Setting, *, adapters: bool) -> None:
+def put_trls(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     """Set what TRL's DPO computes. The reference is a second model, unless its log-probabilities
     were computed before, or adapters can be switched off for it.
     """
@@ -82,7 +82,7 @@ def put_trls(run: Run, named: Setting, *, adapters: bool) -> None:
     _leave_out(run)
 
 
-def put_orpos(run: Run, named: Setting, *, own: bool, by: LogProbs | None = None) -> None:
+def put_orpos(run: TrainerRun, named: Setting, *, own: bool, by: LogProbs | None = None) -> None:
     """Set what TRL's ORPO, or else its CPO computes, whose losses compare with no reference: the
     cross entropy of chosen samples is a part of ORPO's, and of CPO's unless cpo_alpha is 0, which
     it is of AlphaPO.
@@ -95,7 +95,7 @@ def put_orpos(run: Run, named: Setting, *, own: bool, by: LogProbs | None = None
         run.draft.default(f"{LOSS}/chosen_nll", True, "whose trainer runs")
 
 
-def _put_nll(run: Run) -> None:
+def _put_nll(run: TrainerRun) -> None:
     """RPO adds the cross entropy of the chosen samples, as the loss called sft does."""
     alpha, kind = run.arguments.get("rpo_alpha"), run.arguments.get("loss_type")
     if alpha is not None and alpha.value not in (None, "None", "null"):
@@ -104,7 +104,7 @@ def _put_nll(run: Run) -> None:
         run.draft.put(f"{LOSS}/chosen_nll", True, kind)
 
 
-def _leave_out(run: Run) -> None:
+def _leave_out(run: TrainerRun) -> None:
     """What else moves the peak: kernels that make no whole logits, logits of completions alone,
     and weights of samples.
     """

@@ -17,7 +17,7 @@ from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import Keys, table_of, words
 from trainfit.launch.models import config_of, is_quantised, put_model, told_by_its_end
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
 from trainfit.launch.transformers.changes import (
@@ -37,7 +37,7 @@ from trainfit.launch.transformers.command_line import (
     settings_in,
 )
 from trainfit.launch.transformers.engine import (
-    Engine,
+    TrainerEngine,
     leave_out_untold,
     put_engine,
     put_num_gpus,
@@ -50,9 +50,9 @@ from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.policy import as_packed
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
-from trainfit.launch.transformers.run import Run, Trainer, need, of_trl
+from trainfit.launch.transformers.run import Trainer, TrainerRun, need, of_trl
 from trainfit.launch.transformers.scripts import ranked, script_of, translated
-from trainfit.launch.transformers.source import Source
+from trainfit.launch.transformers.source import TrainerSource
 from trainfit.launch.transformers.step import RECOMPUTE, put_step
 from trainfit.launch.transformers.towers import has_switches, put_towers
 from trainfit.launch.transformers.trainers import check_trainer, keys_of_trainer, trainer_of
@@ -69,14 +69,14 @@ MODEL = (
 """Arguments that name the model, the one that counts first."""
 
 
-def read_run(program: Program, draft: Draft, known: Mapping[str, Release]) -> None:
+def read_run(program: TrainingProgram, draft: Draft, known: Mapping[str, Release]) -> None:
     """Read a run into a draft. Raises LaunchError where a file that it names was not sent."""
     run = _of_release(gathered(program, draft, known))
     put_run(run)
     finish(run, keys_of_trainer(run.trainer.kind))
 
 
-def _of_release(run: Run) -> Run:
+def _of_release(run: TrainerRun) -> TrainerRun:
     """The run without the keys that a release, where one is named, does not have."""
     release = run.releases.named("transformers")
     if release is None:
@@ -86,10 +86,10 @@ def _of_release(run: Run) -> Run:
         if not ARGUMENTS_BY_RELEASE.has(key, release):
             number = ".".join(map(str, release))
             run.draft.leave_out(kept.pop(name), f"transformers {number} has no such key")
-    return replace(run, arguments=Source(kept, run.draft))
+    return replace(run, arguments=TrainerSource(kept, run.draft))
 
 
-def _spelled(run: Run) -> dict[str, str]:
+def _spelled(run: TrainerRun) -> dict[str, str]:
     """The arguments as the launch spells them, and the names that they are read by. A key of a file
     that another key names is not one of the arguments.
     """
@@ -99,7 +99,7 @@ def _spelled(run: Run) -> dict[str, str]:
     }
 
 
-def settle_releases(run: Run) -> None:
+def settle_releases(run: TrainerRun) -> None:
     """Leave the releases that have all keys of the run and its model. The arguments of a script of
     another kind are its own, and tell nothing.
     """
@@ -142,7 +142,7 @@ STAGE = "zero_optimization.stage"
 
 
 def gathered(
-    program: Program,
+    program: TrainingProgram,
     draft: Draft,
     known: Mapping[str, Release],
     renamed: Mapping[str, str] = RENAMED,
@@ -151,7 +151,7 @@ def gathered(
     dotlist: bool = False,
     pinned: bool = False,
     beside: Beside | None = None,
-) -> Run:
+) -> TrainerRun:
     """The sources of a run: those that the command names, else every file by what it is. `renamed`
     are arguments that have another name here, and that name; `dotlist` says that key=value sets
     one over a file. `known` are releases that are named; those that a tool has `pinned` follow
@@ -209,19 +209,19 @@ def gathered(
         ("trl", "transformers") if of_trl(trainer) else ("transformers",)
     )
     of_its_own = pinned or trainer.kind == "script" or (script and script.kind == "grpo")
-    return Run(
+    return TrainerRun(
         draft,
         program,
         trainer,
-        Source(arguments, draft),
-        Source(accelerate, draft),
-        None if deepspeed is None else Source(deepspeed, draft),
+        TrainerSource(arguments, draft),
+        TrainerSource(accelerate, draft),
+        None if deepspeed is None else TrainerSource(deepspeed, draft),
         Releases(known, draft.fork, () if of_its_own else libraries),
         known=script is not None,
     )
 
 
-def put_run(run: Run) -> None:
+def put_run(run: TrainerRun) -> None:
     """Set every field of the job that the sources decide."""
     run.draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
@@ -241,7 +241,7 @@ def put_run(run: Run) -> None:
     grows_segments(run.program.environment, run.draft)
 
 
-def put_layout(run: Run, *, filled: bool = False) -> tuple[Engine, int | None]:
+def put_layout(run: TrainerRun, *, filled: bool = False) -> tuple[TrainerEngine, int | None]:
     """Set who shares out what over how many GPUs. The engine, and how many batches differ.
 
     `filled` says that what no size tells of the ranks is worked out, as axolotl does.
@@ -256,7 +256,7 @@ def put_layout(run: Run, *, filled: bool = False) -> tuple[Engine, int | None]:
     return engine, None if num_gpus is None else max(1, num_gpus // ranks)
 
 
-def finish(run: Run, keys: Keys) -> None:
+def finish(run: TrainerRun, keys: Keys) -> None:
     """Sort out the keys that nothing was read from. Those of an engine that does not run are
     recognised, and change nothing.
     """
@@ -277,7 +277,7 @@ def finish(run: Run, keys: Keys) -> None:
 
 
 def _put_configs(
-    draft: Draft, program: Program, paths: Sequence[str], arguments: Mapping[str, Setting]
+    draft: Draft, program: TrainingProgram, paths: Sequence[str], arguments: Mapping[str, Setting]
 ) -> None:
     """Set the model as the config.json has it that was sent. Raises LaunchError where several were
     and no argument says which.
@@ -290,7 +290,7 @@ def _put_configs(
         draft.put("/model/hf_config", config, Setting("model_type", config["model_type"], path, 1))
 
 
-def put_named_model(run: Run) -> None:
+def put_named_model(run: TrainerRun) -> None:
     """Set the model."""
     given = [each for name in MODEL if (each := run.arguments.get(name)) is not None]
     revision = run.arguments.get("model_revision")
@@ -308,7 +308,7 @@ BELOW = Effect(
 )
 
 
-def _leave_out_quantised(run: Run) -> None:
+def _leave_out_quantised(run: TrainerRun) -> None:
     """Note a model whose weights are quantised by its name, unless that is what the run asks for of
     others. Frozen ones that are whole on each GPU hold less, where no layer keeps them widened.
     """
@@ -322,7 +322,7 @@ def _leave_out_quantised(run: Run) -> None:
         draft.leave_out(named[0], BELOW if whole and draft.get(f"{PEFT}/method") else QUANTISED)
 
 
-def _with_files(program: Program, arguments: dict[str, Setting]) -> dict[str, Setting]:
+def _with_files(program: TrainingProgram, arguments: dict[str, Setting]) -> dict[str, Setting]:
     """The arguments with the keys of fsdp_config, where that is a file, below its name."""
     setting = arguments.get("fsdp_config")
     if setting is None or not str(setting.value).endswith(DOCUMENTS):

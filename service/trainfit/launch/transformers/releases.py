@@ -21,9 +21,9 @@ from trainfit.launch.transformers.changes import (
     REQUIRED,
     TRANSFORMERS_5,
     TRL_FOR_5,
-    Change,
     KeysByRelease,
     Library,
+    LibraryChange,
     Release,
 )
 
@@ -91,7 +91,7 @@ class Releases:
         }
         self._spans |= {each: Span(OLDEST[each], _after(LATEST)) for each in self._open}
 
-    def has(self, change: Change) -> bool:
+    def has(self, change: LibraryChange) -> bool:
         """Whether the library is of the release that made this change, or of a later one. Where
         both can be, either is read.
         """

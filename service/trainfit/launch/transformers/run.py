@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from trainfit.launch.draft import Draft
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.releases import Releases
-from trainfit.launch.transformers.source import Source
+from trainfit.launch.transformers.source import TrainerSource
 
 Kind = Literal[
     "trainer",
@@ -59,15 +59,15 @@ class Trainer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainerRun:
     """A run as its three sources tell of it; `deepspeed` is None where it has no such config."""
 
     draft: Draft
-    program: Program
+    program: TrainingProgram
     trainer: Trainer
-    arguments: Source
-    accelerate: Source
-    deepspeed: Source | None
+    arguments: TrainerSource
+    accelerate: TrainerSource
+    deepspeed: TrainerSource | None
     releases: Releases
     mixed: tuple[str, Setting | None] | None = None
     """The mixed precision of a tool that has switches of its own, and what says so."""
@@ -75,7 +75,7 @@ class Run:
     """Whether its script is one whose source is known."""
 
 
-def is_trl(run: Run) -> bool:
+def is_trl(run: TrainerRun) -> bool:
     """Whether the defaults are those of TRL's configs."""
     return of_trl(run.trainer)
 

@@ -24,7 +24,7 @@ from typing import Any
 from trainfit.launch.deepspeed.beside import Beside
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.run import Kind
 from trainfit.launch.transformers.source import as_bool, as_int
@@ -38,7 +38,7 @@ ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class KnownScript:
     """A script that is known by its program, and what its arguments mean."""
 
     program: str
@@ -63,7 +63,7 @@ class Script:
         """DeepSpeed's configs that come with it."""
         return Beside(self.source, self.configs, {})
 
-    def is_run_by(self, program: Program, arguments: Collection[str]) -> bool:
+    def is_run_by(self, program: TrainingProgram, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
         name = program.name or ""
         named = name.rpartition("/")[2] in self.program.split()
@@ -79,12 +79,12 @@ class Script:
         return all(said.get(name, self.defaults.get(name)) == self.when[name] for name in self.when)
 
 
-def script_of(program: Program, arguments: Arguments) -> Script | None:
+def script_of(program: TrainingProgram, arguments: Arguments) -> KnownScript | None:
     """The script that a program is, if it is known."""
     return next((each for each in _scripts() if each.is_run_by(program, arguments)), None)
 
 
-def is_script(program: Program, names: Iterable[str]) -> bool:
+def is_script(program: TrainingProgram, names: Iterable[str]) -> bool:
     """Whether a program with arguments of these names is a script that is known."""
     return any(each.is_run_by(program, frozenset(names)) for each in _scripts())
 
@@ -95,7 +95,9 @@ LAID_OVER = (
 )
 
 
-def ranked(script: Script, program: Program, arguments: Arguments, draft: Draft) -> Program:
+def ranked(
+    script: KnownScript, program: TrainingProgram, arguments: Arguments, draft: Draft
+) -> TrainingProgram:
     """The program on as many GPUs as its arguments say, or on one, where its script starts one
     process.
     """
@@ -103,7 +105,7 @@ def ranked(script: Script, program: Program, arguments: Arguments, draft: Draft)
     return replace(program, num_gpus=counts) if counts else _alone(script, program, draft)
 
 
-def _alone(script: Script, program: Program, draft: Draft) -> Program:
+def _alone(script: KnownScript, program: TrainingProgram, draft: Draft) -> TrainingProgram:
     if script.alone is None or program.num_gpus:
         return program
     started = program.environment.get(script.alone)
@@ -114,7 +116,9 @@ def _alone(script: Script, program: Program, draft: Draft) -> Program:
     return replace(program, num_gpus=(one,)) if started is None else program
 
 
-def _lay_over_cards(script: Script, program: Program, processes: Setting, draft: Draft) -> None:
+def _lay_over_cards(
+    script: KnownScript, program: TrainingProgram, processes: Setting, draft: Draft
+) -> None:
     """Leave out that a process has several cards: twice as many as processes are seen, or where
     one starts alone it is not said how many.
     """
@@ -129,7 +133,7 @@ def _lay_over_cards(script: Script, program: Program, processes: Setting, draft:
         draft.leave_out(visible or replace(processes, value=None, whose=None), effect)
 
 
-def translated(script: Script, arguments: Arguments, draft: Draft) -> Arguments:
+def translated(script: KnownScript, arguments: Arguments, draft: Draft) -> Arguments:
     """The arguments of a script under the names that Trainer and TRL have for them."""
     given = {script.same.get(name, name): each for name, each in arguments.items()}
     for name, value in script.defaults.items():
@@ -201,9 +205,9 @@ def _meant(
 
 
 @cache
-def _scripts() -> tuple[Script, ...]:
+def _scripts() -> tuple[KnownScript, ...]:
     rows = json.loads((files(__package__) / "scripts.json").read_text("utf-8"))["scripts"]
-    return tuple(Script(**each) for row in rows for each in _with_variants(row))
+    return tuple(KnownScript(**each) for row in rows for each in _with_variants(row))
 
 
 def _without_nulls(values: dict[str, Any]) -> dict[str, Any]:

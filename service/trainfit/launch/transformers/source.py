@@ -12,7 +12,7 @@ FALSE = ("false", "f", "no", "n", "0", "off")
 UNSET = (None, "", "none", "None", "null")
 
 
-class Source(Reading):
+class TrainerSource(Reading):
     """A null is as good as nothing: the default holds."""
 
     def get(self, key: str) -> Setting | None:

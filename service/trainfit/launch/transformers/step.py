@@ -23,9 +23,9 @@ from trainfit.launch.transformers.changes import (
     SDPA_SINCE,
     TRL_IS_NOT_REENTRANT,
 )
-from trainfit.launch.transformers.engine import Engine, put_communication
+from trainfit.launch.transformers.engine import TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import TRAINERS_BATCH, check_evaluation
-from trainfit.launch.transformers.run import IN_PAIRS, Run, is_trl, need
+from trainfit.launch.transformers.run import IN_PAIRS, TrainerRun, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
 
@@ -43,7 +43,7 @@ TRL_CHUNK = 256
 """Tokens whose loss TRL computes at once (sft_trainer.py)."""
 
 
-def put_batch(run: Run, num_gpus: int | None) -> int | None:
+def put_batch(run: TrainerRun, num_gpus: int | None) -> int | None:
     """Set the batch: TrainingArguments count, and DeepSpeed's own numbers where it has them."""
     draft, arguments = run.draft, run.arguments
     size, steps = (arguments.get(key) for key in BATCH_KEYS)
@@ -75,7 +75,7 @@ DEEPSPEEDS = {
 }
 
 
-def _agreed(run: Run, argument: Setting | None, key: str) -> Setting | None:
+def _agreed(run: TrainerRun, argument: Setting | None, key: str) -> Setting | None:
     """DeepSpeed's number, which has to be that of the arguments unless it is auto."""
     assert run.deepspeed is not None
     own = run.deepspeed.get(DEEPSPEEDS[key])
@@ -89,13 +89,15 @@ def _agreed(run: Run, argument: Setting | None, key: str) -> Setting | None:
     return own
 
 
-def _total(run: Run) -> Setting | None:
+def _total(run: TrainerRun) -> Setting | None:
     """DeepSpeed's batch of all ranks together."""
     total = run.deepspeed.get("train_batch_size") if run.deepspeed is not None else None
     return None if total is None or total.value == "auto" else total
 
 
-def _put_total(run: Run, size: int | None, steps: Setting | None, num_gpus: int | None) -> None:
+def _put_total(
+    run: TrainerRun, size: int | None, steps: Setting | None, num_gpus: int | None
+) -> None:
     """Any two of train_batch_size, micro-batch and accumulation give the third."""
     setting = _total(run)
     total = None if setting is None else as_int(setting.value)
@@ -132,7 +134,7 @@ LENGTHS = (
 """Keys by which scripts give the length of a sample, the one that counts first."""
 
 
-def put_length(run: Run) -> int | None:
+def put_length(run: TrainerRun) -> int | None:
     """Set the length of a sample: the longest, which packed ones all have."""
     given = [each for key in LENGTHS if (each := run.arguments.get(key)) is not None]
     length = None
@@ -164,7 +166,7 @@ def put_length(run: Run) -> int | None:
     return length
 
 
-def _generated(run: Run) -> int | None:
+def _generated(run: TrainerRun) -> int | None:
     """A prompt and what is generated behind it."""
     prompt, completion = (
         run.arguments.get(key) for key in ("max_prompt_length", "max_completion_length")
@@ -186,7 +188,7 @@ def _generated(run: Run) -> int | None:
     return total or None
 
 
-def _is_run_clm(run: Run) -> bool:
+def _is_run_clm(run: TrainerRun) -> bool:
     return (run.program.name or "").rpartition("/")[2] == "run_clm.py"
 
 
@@ -196,7 +198,7 @@ says fused; bitsandbytes has one kernel, and states in fp32 unless they have 8 b
 DEEPSPEEDS_OPTIMIZERS = choices("deepspeed")
 
 
-def put_optimizer(run: Run) -> None:
+def put_optimizer(run: TrainerRun) -> None:
     """Set the optimizer: DeepSpeed's own where its config has one, else Trainer's."""
     own = run.deepspeed.get("optimizer.type") if run.deepspeed is not None else None
     given = run.arguments.get("optim")
@@ -217,7 +219,7 @@ def put_optimizer(run: Run) -> None:
         run.draft.default("/training/optimizer/name", "adam", "Trainfit: nothing names another")
 
 
-def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
+def _put_step(run: TrainerRun, setting: Setting, choice: Choice | None) -> None:
     if choice is None:
         run.draft.leave_out(setting, "the states of this optimizer are not modelled")
         return
@@ -235,7 +237,7 @@ def _put_step(run: Run, setting: Setting, choice: Choice | None) -> None:
         run.draft.put(f"{at}/exp_avg_sq_dtype", choice.moments, setting)
 
 
-def put_recompute(run: Run, engine: Engine) -> None:
+def put_recompute(run: TrainerRun, engine: TrainerEngine) -> None:
     """Set whether each layer's activations are made again; TRL does so unless told otherwise."""
     setting = run.arguments.get("gradient_checkpointing")
     if setting is not None and run.arguments.is_on("gradient_checkpointing"):
@@ -253,14 +255,16 @@ def put_recompute(run: Run, engine: Engine) -> None:
 REENTRANT = "/training/recompute/use_reentrant"
 
 
-def reentrant_matters(engine: Engine) -> bool:
+def reentrant_matters(engine: TrainerEngine) -> bool:
     """Whether it is told that layers run again in a backward of their own, which holds what was
     made again: FSDP1 does not prefetch them then, and keeps the inputs of frozen ones.
     """
     return engine.name in ("ddp", "fsdp1")
 
 
-def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_reentrant") -> bool:
+def reentrant_is_said(
+    run: TrainerRun, key: str = "gradient_checkpointing_kwargs.use_reentrant"
+) -> bool:
     """Set how layers run again as a key says it, and tell whether it does."""
     setting = run.arguments.get(key)
     if setting is not None:
@@ -268,7 +272,7 @@ def reentrant_is_said(run: Run, key: str = "gradient_checkpointing_kwargs.use_re
     return setting is not None
 
 
-def _put_reentrant_by_release(run: Run, engine: Engine) -> None:
+def _put_reentrant_by_release(run: TrainerRun, engine: TrainerEngine) -> None:
     if not reentrant_matters(engine) or reentrant_is_said(run):
         return
     of_trl = is_trl(run) and run.releases.has(TRL_IS_NOT_REENTRANT)
@@ -280,7 +284,7 @@ BACKENDS = {"eager": "eager", "sdpa": "sdpa"}
 FLASH = ("flash_attention_2", "flash_attention_3", "flash_attention_4", "flash-attn", "fa2")
 
 
-def put_attention(run: Run) -> None:
+def put_attention(run: TrainerRun) -> None:
     """Set the kernel of attention, where it is not torch's own."""
     setting = run.arguments.get("attn_implementation")
     if run.arguments.is_on("use_flash_attention_2"):
@@ -306,7 +310,7 @@ def put_attention(run: Run) -> None:
 HUB_KERNELS = ("flash-attn", "flash-attn2", "flash-attn3", "vllm-flash-attn3", "flash-attn4")
 
 
-def put_loss(run: Run, size: int | None, length: int | None) -> None:
+def put_loss(run: TrainerRun, size: int | None, length: int | None) -> None:
     """Set how the loss is computed, and which kernels are fused or compiled."""
     draft, arguments = run.draft, run.arguments
     liger = arguments.is_on("use_liger_kernel")
@@ -336,7 +340,7 @@ def put_loss(run: Run, size: int | None, length: int | None) -> None:
         _put_models_loss(run)
 
 
-def _put_chunked(run: Run, chunks: int, liger: bool) -> bool:
+def _put_chunked(run: TrainerRun, chunks: int, liger: bool) -> bool:
     """Set TRL's loss where it is in chunks, and tell whether it is."""
     draft, kind = run.draft, run.arguments.get("loss_type")
     if kind is None and not liger and run.releases.has(CHUNKS_LOSS):
@@ -352,7 +356,7 @@ def _put_chunked(run: Run, chunks: int, liger: bool) -> bool:
     return False
 
 
-def _put_models_loss(run: Run) -> None:
+def _put_models_loss(run: TrainerRun) -> None:
     """Set what the model's own loss shifts, which was the logits before it was the labels."""
     if run.releases.has(LOSS_SHIFTS_LABELS):
         return
@@ -361,7 +365,7 @@ def _put_models_loss(run: Run) -> None:
     run.draft.default("/training/loss/shifted", shifted, "transformers")
 
 
-def _put_compiled(run: Run) -> None:
+def _put_compiled(run: TrainerRun) -> None:
     """torch.compile is on with its switch, or with a backend or a mode of it."""
     keys = ("torch_compile_backend", "torch_compile_mode")
     given: list[Setting] = [each for key in keys if (each := run.arguments.get(key))]
@@ -382,7 +386,7 @@ def _put_compiled(run: Run) -> None:
             run.draft.leave_out(setting, "what this backend compiles is not modelled")
 
 
-def put_step(run: Run, engine: Engine, num_gpus: int | None) -> None:
+def put_step(run: TrainerRun, engine: TrainerEngine, num_gpus: int | None) -> None:
     """Set all that a step is made of but the data types and the adapters."""
     size = put_batch(run, num_gpus)
     length = put_length(run)

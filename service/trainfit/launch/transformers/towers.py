@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainfit.launch.models import config_of
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 
 FROZEN = "/training/frozen"
 TOWERS = ("vision_tower", "multi_modal_projector")
@@ -29,13 +29,13 @@ TOLD_APART = (
 UNLIKE = "frozen weights in the checkpoint's type beside trained ones in fp32 are not modelled"
 
 
-def has_switches(run: Run) -> bool:
+def has_switches(run: TrainerRun) -> bool:
     """Whether a run says of each part whether it is frozen, or its script does by default."""
     return USUAL.keys() <= run.arguments.settings.keys()
 
 
 def put_towers(
-    run: Run, kind: str, *, alike: bool, whose: str, projects: bool = True
+    run: TrainerRun, kind: str, *, alike: bool, whose: str, projects: bool = True
 ) -> tuple[str, ...]:
     """Set what a `kind` of tuning, lora, full or freeze, leaves frozen of a model with a tower, and
     tell it: tower and projector unless told otherwise, beside which lora has no adapters. Without a
@@ -79,7 +79,7 @@ def put_towers(
     return names
 
 
-def _asks_all_linears(run: Run) -> bool:
+def _asks_all_linears(run: TrainerRun) -> bool:
     """Whether adapters stand beside all linears that are not frozen, and beside no others: names
     are looked for everywhere. Sources: ms-swift's tuner utilities (get_target_modules).
     """

@@ -10,12 +10,12 @@ from typing import Literal
 
 from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, reference
 from trainfit.launch.keys import Keys, table_of
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
 from trainfit.launch.transformers.preferences import LOSS, put_orpos, put_trls
-from trainfit.launch.transformers.run import Kind, Run, Trainer
+from trainfit.launch.transformers.run import Kind, Trainer, TrainerRun
 
 OTHERS = (
     "ppo",
@@ -98,7 +98,7 @@ def keys_of_trainer(kind: Kind) -> Keys:
     return reduce(or_, (table_of(__package__, name) for name in names))
 
 
-def trainer_of(program: Program, settings: Mapping[str, Setting]) -> Trainer:
+def trainer_of(program: TrainingProgram, settings: Mapping[str, Setting]) -> Trainer:
     """The loop by the name of the program or the path of a file of arguments, else by keys of its
     own. The directory of a script, and what starts it, say nothing of whose it is.
     """
@@ -131,7 +131,7 @@ def _by_keys(settings: Mapping[str, Setting]) -> Trainer:
     return Trainer("script")
 
 
-def check_trainer(run: Run, *, adapters: bool) -> None:
+def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
     """Refuse what a loop does beside training on samples, and note that it was recognised."""
     kind, named = run.trainer
     if kind == "dpo" and named is not None:
@@ -152,13 +152,13 @@ def check_trainer(run: Run, *, adapters: bool) -> None:
         run.draft.leave_out(named, OTHER)
 
 
-def refuse_offloaded_copy(run: Run, named: Setting) -> None:
+def refuse_offloaded_copy(run: TrainerRun, named: Setting) -> None:
     """What of a second model waits on the host, and what of it is on the card, is not known."""
     if run.draft.get(f"{LOSS}/reference") == "copy" and _offloads(run):
         run.draft.leave_out(named, PREFERENCES)
 
 
-def _offloads(run: Run) -> bool:
+def _offloads(run: TrainerRun) -> bool:
     """Whether anything waits on the host, by DeepSpeed's config or accelerate's short form."""
     written = {} if run.deepspeed is None else run.deepspeed.settings
     settings = {**run.accelerate.settings, **written}
@@ -173,7 +173,7 @@ WHERE = ("device", "cpu_offload", "cpu_offload_params", "offload_params")
 NOWHERE = ("none", "null", "false")
 
 
-def with_reference(run: Run, source: str) -> Effect | str:
+def with_reference(run: TrainerRun, source: str) -> Effect | str:
     """What a second model does: bounded under DeepSpeed on several GPUs, where weights or states
     are shared out.
     """

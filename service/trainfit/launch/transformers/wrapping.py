@@ -13,7 +13,7 @@ from typing import Any
 from trainfit.launch.keys import words
 from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.run import Run
+from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 
 BY_LAYER = "transformer_based_wrap"
@@ -41,7 +41,7 @@ RwkvBlock xLSTMBlock
 
 
 def check_wrapping(
-    run: Run, policy: Setting | None, classes: Setting | None, minimum: Setting | None
+    run: TrainerRun, policy: Setting | None, classes: Setting | None, minimum: Setting | None
 ) -> None:
     """Note units other than whole layers, embedding and head, which are not modelled: those of some
     size, the whole model, or a class that is no layer of the model's.

@@ -14,7 +14,7 @@ from typing import Any
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
-from trainfit.launch.megatron.options import Defaults, Parser
+from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size
 from trainfit.launch.verl.keys import ACTOR, OPTIMIZER
@@ -81,7 +81,7 @@ def read_engine(settings: Mapping[str, Setting], chosen: Setting, draft: Draft, 
     draft.default("/framework/make_vocab_size_divisible_by", 1, whose)
     draft.default("/framework/gradient_accumulation_fusion", False, whose)
     draft.default("/training/mtp", {"num_layers": 0}, whose)
-    defaults = Defaults(whose, {**Parser(None).defaults().values, **DEFAULTS}, None)
+    defaults = Defaults(whose, {**MegatronParser(None).defaults().values, **DEFAULTS}, None)
     read_arguments(reading_of(_fields(settings, chosen), draft), defaults)
 
 

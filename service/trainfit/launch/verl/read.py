@@ -12,7 +12,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import put_model, told_by_its_end
-from trainfit.launch.program import Program, Word
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
 from trainfit.launch.verl import megatron, sft
@@ -36,7 +36,7 @@ ENGINE = "model_engine"
 ENGINES = ("dp", "megatron")
 
 
-def recognises(program: Program) -> bool:
+def recognises(program: TrainingProgram) -> bool:
     """By its module; files by the actor in them."""
     if program.name is None:
         return any(_is_config(file) for file in program.files.values())
@@ -47,7 +47,7 @@ def _is_config(file: LaunchFile) -> bool:
     return SECTION in (mapping_in(file, SECTION) or ())
 
 
-def read(program: Program, draft: Draft, version: str | None) -> None:
+def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: the latest."""
     release = _release(version)
     trainer = _trainer(program)
@@ -79,7 +79,7 @@ def _engine(settings: Mapping[str, Setting]) -> Setting | None:
 
 def _read_fsdp(
     settings: Mapping[str, Setting],
-    program: Program,
+    program: TrainingProgram,
     draft: Draft,
     release: str,
     *,
@@ -112,7 +112,7 @@ def _read_fsdp(
 def _read_megatron(
     settings: Mapping[str, Setting],
     chosen: Setting,
-    program: Program,
+    program: TrainingProgram,
     draft: Draft,
     release: str,
 ) -> None:
@@ -147,7 +147,7 @@ def _targets(settings: Mapping[str, Setting]) -> set[str]:
     return {key for key in settings if key.endswith("._target_")}
 
 
-def _segments(program: Program, draft: Draft) -> None:
+def _segments(program: TrainingProgram, draft: Draft) -> None:
     if program.name is None or not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
 
@@ -161,7 +161,7 @@ def _release(version: str | None) -> str:
     return named
 
 
-def _trainer(program: Program) -> str:
+def _trainer(program: TrainingProgram) -> str:
     """The trainer that is started; of files alone that of PPO. Raises LaunchError for another."""
     found = TRAINER.fullmatch(program.name) if program.name is not None else None
     name = (found["name"] if found is not None else None) or PPO
@@ -172,7 +172,7 @@ def _trainer(program: Program) -> str:
     return name
 
 
-def _config(program: Program) -> tuple[LaunchFile | None, Sequence[Word], Setting | None]:
+def _config(program: TrainingProgram) -> tuple[LaunchFile | None, Sequence[Word], Setting | None]:
     """The YAML file that was sent, the words over it, and what names verl's own config of the
     Megatron actor, which Hydra's options may.
     """
@@ -204,7 +204,7 @@ def _settings(
     return found
 
 
-def _put_model(reading: Reading, draft: Draft, program: Program) -> None:
+def _put_model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     if draft.overridden("/model") is not None:
         reading.pass_by(f"{MODEL}.path")
     else:
@@ -214,7 +214,7 @@ def _put_model(reading: Reading, draft: Draft, program: Program) -> None:
         draft.require("/model", f"{MODEL}.path names no model; give /model in overrides", path)
 
 
-def _model(reading: Reading, draft: Draft, program: Program, whose: str) -> None:
+def _model(reading: Reading, draft: Draft, program: TrainingProgram, whose: str) -> None:
     _put_model(reading, draft, program)
     rank_key, target_key = f"{MODEL}.lora_rank", f"{MODEL}.target_modules"
     targets = reading.get(target_key)

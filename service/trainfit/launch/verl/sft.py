@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
-from trainfit.launch.program import Program
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag
 from trainfit.launch.verl.keys import ACTOR, FSDP, MODEL, OPTIMIZER
@@ -109,7 +109,7 @@ LIGER = Effect(
 
 
 def as_actor(
-    settings: Mapping[str, Setting], program: Program, draft: Draft, trainer: str
+    settings: Mapping[str, Setting], program: TrainingProgram, draft: Draft, trainer: str
 ) -> dict[str, Setting]:
     """The settings by the names of the actor's. The number of GPUs is what starts the trainer.
     Raises LaunchError for another engine.

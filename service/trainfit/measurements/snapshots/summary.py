@@ -21,7 +21,7 @@ from trainfit.specs.snapshot import MAX_GROUPS, Phase, SegmentGroup, SnapshotSum
 MOST_EVENTS = 2_000_000
 
 
-class Block(NamedTuple):
+class AllocatedBlock(NamedTuple):
     """What was asked for, and by whom; `event` counts from 0, below where it was there before."""
 
     bytes: int
@@ -72,7 +72,7 @@ def _events(recording: dict[str, Any]) -> list[dict[str, Any]]:
     return list(items({"device_traces": longest}, "device_traces"))
 
 
-def _left(segments: Iterable[dict[str, Any]]) -> Iterator[tuple[int, Block]]:
+def _left(segments: Iterable[dict[str, Any]]) -> Iterator[tuple[int, AllocatedBlock]]:
     """The blocks in use when the recording ended, by their addresses."""
     for segment in segments:
         address = number(segment, "address")
@@ -80,7 +80,7 @@ def _left(segments: Iterable[dict[str, Any]]) -> Iterator[tuple[int, Block]]:
             size = number(block, "size")
             if text(block, "state") == "active_allocated":
                 exact = number(block, "requested_size") if "requested_size" in block else size
-                yield address, Block(exact, block.get("frames"), BEFORE)
+                yield address, AllocatedBlock(exact, block.get("frames"), BEFORE)
             address += size
 
 
@@ -95,20 +95,22 @@ def _asked(events: Iterable[dict[str, Any]]) -> Iterator[tuple[bool, int, int, i
             yield asked, place, number(each, "addr"), number(each, "size"), each.get("frames")
 
 
-def _before(events: list[dict[str, Any]], left: dict[int, Block]) -> dict[int, Block]:
+def _before(
+    events: list[dict[str, Any]], left: dict[int, AllocatedBlock]
+) -> dict[int, AllocatedBlock]:
     """What was there when the recording began: given back without being asked for, or never asked
     for and there in the end.
     """
-    before: dict[int, Block] = {}
+    before: dict[int, AllocatedBlock] = {}
     seen: set[int] = set()
     for asked, _, address, size, _ in _asked(events):
         if not asked and address not in seen:
-            before[address] = Block(size, None, BEFORE)
+            before[address] = AllocatedBlock(size, None, BEFORE)
         seen.add(address)
     return before | {address: block for address, block in left.items() if address not in seen}
 
 
-def _peak(events: list[dict[str, Any]], before: dict[int, Block]) -> tuple[int, int]:
+def _peak(events: list[dict[str, Any]], before: dict[int, AllocatedBlock]) -> tuple[int, int]:
     """The most bytes that were in use, and the event after which they were."""
     sizes = {address: block.bytes for address, block in before.items()}
     now = sum(sizes.values())
@@ -123,20 +125,24 @@ def _peak(events: list[dict[str, Any]], before: dict[int, Block]) -> tuple[int, 
     return most, at
 
 
-def _there(events: list[dict[str, Any]], before: dict[int, Block], at: int) -> dict[int, Block]:
+def _there(
+    events: list[dict[str, Any]], before: dict[int, AllocatedBlock], at: int
+) -> dict[int, AllocatedBlock]:
     """What was in use after an event."""
     there = dict(before)
     for asked, place, address, size, frames in _asked(events[: at + 1]):
         there.pop(address, None)
         if asked:
-            there[address] = Block(size, frames, place)
+            there[address] = AllocatedBlock(size, frames, place)
     return there
 
 
 Key = tuple[int, Phase, bool, tuple[str, ...]]
 
 
-def _groups(there: dict[int, Block], left: dict[int, Block]) -> tuple[tuple[TensorGroup, ...], int]:
+def _groups(
+    there: dict[int, AllocatedBlock], left: dict[int, AllocatedBlock]
+) -> tuple[tuple[TensorGroup, ...], int]:
     """Blocks that are alike, those with most bytes first, and the bytes of what is left out."""
     places: dict[int, tuple[Phase, tuple[str, ...]]] = {}
     counts: Counter[Key] = Counter()
@@ -158,7 +164,7 @@ def _groups(there: dict[int, Block], left: dict[int, Block]) -> tuple[tuple[Tens
     return groups, sum(key[0] * count for key, count in ordered[MAX_GROUPS:])
 
 
-def _wrapped(events: list[dict[str, Any]], left: dict[int, Block]) -> bool:
+def _wrapped(events: list[dict[str, Any]], left: dict[int, AllocatedBlock]) -> bool:
     """Whether something was recorded when it was asked for, and that event is no longer there."""
     asked = {address for is_asked, _, address, _, _ in _asked(events) if is_asked}
     return any(block.frames and address not in asked for address, block in left.items())

@@ -14,7 +14,7 @@ from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.precision import resolve_precision, with_wide_layers
 from trainfit.resolve.megatron.routing import check_token_overlap, resolve_routing
 from trainfit.resolve.megatron.step import check_interleaving, resolve_step
-from trainfit.resolve.plan import Default, LeftOpen, Origin, Source, TargetGpu
+from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
@@ -43,7 +43,7 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def plan(
-    job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
+    job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu, findings: Findings
 ) -> MegatronPlan:
     framework = job.framework
     assert isinstance(framework, Megatron)

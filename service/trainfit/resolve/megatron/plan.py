@@ -26,7 +26,7 @@ class NarrowWeights:
 
 
 @dataclass(frozen=True, slots=True)
-class StateBytes:
+class BytesPerParameter:
     """Bytes per parameter of weights, main gradients, master weights and optimizer moments.
 
     `each_moment` is one of Adam's two, or the one that there is, `matrix_moments` those of
@@ -118,7 +118,7 @@ class StepArithmetic:
     """Bytes of copies of an element of the output layer's weight in fp8."""
     attention: AttentionBytes | None
     """What the kernel of attention keeps in fp8, if it reads fp8."""
-    states: StateBytes
+    states: BytesPerParameter
     optimizer_offload_ratio: float
     recompute: RecomputePolicy
     attention_backend: Literal["flash", "fused", "unfused"]

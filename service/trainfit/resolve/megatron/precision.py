@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from trainfit.resolve.megatron.plan import AttentionBytes, NarrowWeights, StateBytes
+from trainfit.resolve.megatron.plan import AttentionBytes, BytesPerParameter, NarrowWeights
 from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.optimizers import OPTIMIZERS
@@ -47,14 +47,14 @@ tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 """
 
 
-def states_of(training: Training, gpu: TargetGpu) -> StateBytes:
+def states_of(training: Training, gpu: TargetGpu) -> BytesPerParameter:
     frozen = training.peft is not None
     return state_bytes(resolve_precision(training), training.optimizer, gpu, frozen=frozen)
 
 
 def state_bytes(
     precision: Precision, optimizer: Optimizer, gpu: TargetGpu, *, frozen: bool = False
-) -> StateBytes:
+) -> BytesPerParameter:
     """Bytes per parameter. fp32 weights are their own master, unless they are gathered in fp8 and
     so kept in it; Adam keeps two moments.
 
@@ -76,7 +76,7 @@ def state_bytes(
     copies = 4 * narrow if record.precision_aware else 0
     if gradients < 4 and not holds_master:
         copies += 4
-    return StateBytes(
+    return BytesPerParameter(
         weights=BYTES[precision.params],
         narrow=_narrow_weights(precision, gpu, frozen=frozen),
         gradients=gradients,

@@ -12,7 +12,7 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Mlp, Sublayer
 
 
-class Shares(NamedTuple):
+class BlockSplit(NamedTuple):
     """Layers of each pipeline rank, and the ranks of what comes behind the layers."""
 
     layers: tuple[int, ...]
@@ -26,7 +26,7 @@ class Shares(NamedTuple):
         return self.final_norm == self.head == self.loss == len(self.layers) - 1
 
 
-def shares_of(model: ModelSpec, rows: int, stages: int) -> Shares | None:
+def shares_of(model: ModelSpec, rows: int, stages: int) -> BlockSplit | None:
     """Blocks go to a rank until their costs exceed its share of all costs: a layer's is 4 a d h +
     3 f h, the head's V h with V = `rows`, of the rest nothing. None where layers are not Llama's.
     """
@@ -48,7 +48,7 @@ def shares_of(model: ModelSpec, rows: int, stages: int) -> Shares | None:
     place(0)
     for cost in costs:
         layers[place(cost)] += 1
-    return Shares(tuple(layers), place(0), place(rows * h), place(0))
+    return BlockSplit(tuple(layers), place(0), place(rows * h), place(0))
 
 
 def check_shares(model: ModelSpec, rows: int, stages: int, findings: Findings) -> None:

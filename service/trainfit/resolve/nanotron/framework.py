@@ -13,7 +13,15 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.nanotron.blocks import check_model, check_shares, shares_of
 from trainfit.resolve.nanotron.plan import NanotronPlan, NanotronStep
-from trainfit.resolve.plan import Batch, Default, Layout, LeftOpen, Origin, Source, TargetGpu
+from trainfit.resolve.plan import (
+    Default,
+    Layout,
+    LeftOpen,
+    MicroBatches,
+    ModelSource,
+    Origin,
+    TargetGpu,
+)
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Nanotron
 from trainfit.specs.job import Job
@@ -71,7 +79,7 @@ def _precision(given: str | Precision) -> Precision | None:
 
 
 def plan(
-    job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
+    job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu, findings: Findings
 ) -> NanotronPlan:
     framework, training = job.framework, job.training
     assert isinstance(framework, Nanotron)
@@ -111,7 +119,7 @@ def plan(
     )
 
 
-def _check_filled(layout: Layout, batch: Batch, findings: Findings) -> None:
+def _check_filled(layout: Layout, batch: MicroBatches, findings: Findings) -> None:
     """Source: parallel/pipeline_parallel/engine.py (OneForwardOneBackwardPipelineEngine)."""
     least = layout.pipeline.pp - 1
     if layout.pipeline.schedule == "1f1b" and batch.num_microbatches < least:

@@ -11,7 +11,7 @@ from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
-from trainfit.resolve.plan import Default, LeftOpen, Origin, Source, TargetGpu
+from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
@@ -77,7 +77,7 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def plan(
-    job: Job, model: ModelSpec, source: Source, gpu: TargetGpu, findings: Findings
+    job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu, findings: Findings
 ) -> PytorchPlan:
     """torchtitan and transformers train no multi-token prediction, and pad no vocabulary."""
     framework = job.framework

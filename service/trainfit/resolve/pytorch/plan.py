@@ -98,7 +98,7 @@ class ZeroBuffers:
 
 
 @dataclass(frozen=True, slots=True)
-class DataParallelism:
+class DataParallelStrategy:
     """Who shares states out over data-parallel ranks, and how."""
 
     engine: Engine
@@ -170,7 +170,7 @@ class PytorchStep:
     autocast: bool
     states: PytorchStates
     optimizer: OptimizerStep
-    data_parallelism: DataParallelism
+    data_parallelism: DataParallelStrategy
     checkpointing: Checkpointing
     offload_activations: bool
     ulysses: bool

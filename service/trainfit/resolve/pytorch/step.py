@@ -15,7 +15,7 @@ from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
 from trainfit.resolve.pytorch.objective import check_objective, preference_of
 from trainfit.resolve.pytorch.plan import (
     Checkpointing,
-    DataParallelism,
+    DataParallelStrategy,
     Engine,
     OptimizerStep,
     PytorchStep,
@@ -139,12 +139,12 @@ def _engine(framework: Torchtitan | Transformers, layout: Layout, findings: Find
 
 def _data_parallelism(
     framework: Torchtitan | Transformers, engine: Engine, layout: Layout, model: ModelSpec
-) -> DataParallelism:
+) -> DataParallelStrategy:
     keeps = layout.sharding == "optim_grads"
     if isinstance(framework, Torchtitan):
         wanted = framework.fsdp_reshard_after_forward
         reshards = wanted == "always" or (wanted == "default" and layout.pipeline.pp == 1)
-        return DataParallelism(
+        return DataParallelStrategy(
             engine,
             reshard_after_forward=reshards and not keeps,
             sync_each_micro_batch=layout.pipeline.pp == 1,
@@ -152,7 +152,7 @@ def _data_parallelism(
             embedding_and_head_apart=framework.shard_embedding_and_head_apart
             and not model.output_layer.tied,
         )
-    return DataParallelism(
+    return DataParallelStrategy(
         engine,
         reshard_after_forward=framework.reshard_after_forward and not keeps,
         sync_each_micro_batch=framework.sync_each_micro_batch,

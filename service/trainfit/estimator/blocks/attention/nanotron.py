@@ -3,12 +3,12 @@
 Symbols: estimator.legend. Source: nanotron's models/llama.py (CausalSelfAttention).
 """
 
-from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.nanotron import NanotronProgram
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Attention
 
 
-def attention(step: Nanotron, x: Tensor, block: Attention) -> None:
+def attention(step: NanotronProgram, x: Tensor, block: Attention) -> None:
     """qkv_proj, a contiguous copy of each of q, k and v, rotary positions, the kernel, o_proj."""
     n, t = step.sizes.n, step.sizes.t
     a, g, d = step.named(a=block.heads, g=block.kv_heads, d=block.head_dim)
@@ -26,7 +26,7 @@ def attention(step: Nanotron, x: Tensor, block: Attention) -> None:
     step.row_linear("o_proj", _as_read(step, out), step.sizes.h)
 
 
-def _as_read(step: Nanotron, out: Tensor) -> Tensor:
+def _as_read(step: NanotronProgram, out: Tensor) -> Tensor:
     """o_proj reads the output with its tokens before its samples: for several samples a copy, which
     PyTorch's own product keeps, and which the asynchronous linear makes in backward.
     """
@@ -34,7 +34,7 @@ def _as_read(step: Nanotron, out: Tensor) -> Tensor:
     return step.tensor("output, tokens before samples", *out.shape) if apart else out
 
 
-def _runs_asynchronously(step: Nanotron) -> bool:
+def _runs_asynchronously(step: NanotronProgram) -> bool:
     """Row-parallel linears are so under REDUCE_SCATTER only, and where there is one rank."""
     own = step.scatters or step.sizes.t == 1
     return own and step.plan.framework.tp_linear_async_communication

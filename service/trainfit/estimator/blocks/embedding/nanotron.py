@@ -3,12 +3,12 @@
 Source: nanotron's parallel/tensor_parallel/nn.py (TensorParallelEmbedding).
 """
 
-from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.nanotron import NanotronProgram
 from trainfit.estimator.operations.widths import BYTE, INT64
 from trainfit.specs.architecture import Embedding
 
 
-def lookup(step: Nanotron, embedding: Embedding) -> None:
+def lookup(step: NanotronProgram, embedding: Embedding) -> None:
     """The lookup of the tokens whose rows a rank has, times a mask of them; its output is the first
     layer's input. The gradient of the matrix is dense. A tied matrix has the head's waiting.
     """

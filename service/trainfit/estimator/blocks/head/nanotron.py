@@ -4,13 +4,13 @@ Sources: nanotron's models/llama.py (LlamaModel, Loss), parallel/tensor_parallel
 (_ShardedCrossEntropy).
 """
 
-from trainfit.estimator.ledger import Kind
-from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.ledger import OperationKind
+from trainfit.estimator.operations.nanotron import NanotronProgram
 from trainfit.estimator.operations.widths import BYTE, FP32, INT64
 from trainfit.estimator.tensors import Tensor
 
 
-def head(step: Nanotron, x: Tensor) -> None:
+def head(step: NanotronProgram, x: Tensor) -> None:
     """Logits [n, V / t] of the final norm's output, a copy of them in fp32, the loss. That turns
     their difference to the greatest into the softmax in place, and in backward that into the
     gradient.
@@ -32,5 +32,5 @@ def head(step: Nanotron, x: Tensor) -> None:
             step.tensor("labels of other ranks", n, width=BYTE),
         ),
         borrows=(in_fp32,),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
     )

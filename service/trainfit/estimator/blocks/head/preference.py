@@ -13,7 +13,7 @@ utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py.
 from typing import NamedTuple
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
+from trainfit.estimator.ledger import OperationKind, OperationPeak, Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
@@ -79,13 +79,13 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
         saves=(*saved, step.tensor("labels", step.sizes.n, width=INT64)),
         borrows=highest(*policy.forward(of_nll), saved=saved).beside(*hidden),
         backward=policy.backward(nll=by.chosen_nll),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
     )
     held = (*policy.returned, *of_nll[by.chosen_nll :]) if way.returned else ()
     held = tuple([each for each in held if each not in saved])
     logits: Tensors = ()
     if by.reference != "none":
-        step.operation("reference", borrows=held, kind=Kind.REFERENCE)
+        step.operation("reference", borrows=held, kind=OperationKind.REFERENCE)
         like = _Logits(step, x, step.tensor("logits of the reference", *made.shape), way)
         borrows = highest(*like.without_gradients(nll=way.always_nll)).beside(*held, *like.hidden())
         step.operation("reference_log_probabilities", borrows=borrows)
@@ -244,10 +244,10 @@ def tiled(step: Modules, x: Tensor, by: Preference) -> None:
             step.passed_back(x, "input gradient")
         ),
         leaves=(gradient,) * trained,
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
         demands=(Product(sizes.n, h, sizes.V, 0, 2 + trained, narrow=False),),
     )
     if by.reference != "none":
-        step.operation("reference", kind=Kind.REFERENCE)
+        step.operation("reference", kind=OperationKind.REFERENCE)
         hidden = step.several("hidden state, and that of tokens with a loss", 2, sizes.n, h)
         step.operation("reference_log_probabilities", borrows=(hidden, tile(), *narrowed))

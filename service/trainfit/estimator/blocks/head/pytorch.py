@@ -11,7 +11,7 @@ from math import ceil
 
 from trainfit.estimator.blocks.head import preference
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind, Tensors
+from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.operations.pytorch import Modules, Parts
 from trainfit.estimator.operations.widths import FP32, INT32, INT64
 from trainfit.estimator.program import highest
@@ -68,7 +68,7 @@ def _labels(step: Modules, x: Tensor) -> None:
         saves=(step.tensor("places of the last tokens", sizes.b, width=INT64),),
         borrows=(tokens,),
         backward=(step.passed_back(values, "output gradient"),),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
     )
 
 
@@ -143,7 +143,7 @@ def _cross_entropy(step: Modules, n: int, made: Tensor, held: Tensors) -> None:
         backward=highest(
             (kept, of_kept, of_copy, *again), of_gradients, (of_read, *narrowed), saved=(kept,)
         ),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
     )
 
 
@@ -158,7 +158,7 @@ def _fused(step: Modules, n: int) -> None:
         "loss",
         saves=(logsumexp, labels, *((logits,) if not step.way.pipelined else ())),
         backward=(step.gradient(logits),),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
     )
 
 
@@ -189,7 +189,7 @@ def _chunked(step: Modules, x: Tensor, n: int) -> None:
             saved=(gradient,),
         ).beside(x),
         leaves=(new,) if trained and not apart else (),
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
         demands=(Product(n, sizes.h, rows, 0, 1 + trained, narrow=False),),
     )
 
@@ -231,7 +231,7 @@ def _checkpointed(step: Modules, x: Tensor, n: int) -> None:
         borrows=highest(at_product, at_entropy).beside(x),
         backward=again.beside(gradient),
         leaves=(matrix("weight gradient", sizes.gradient_bytes),) * trained,
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
         demands=(Product(n, h, sizes.V, 0, 2 + trained, narrow=False),),
     )
 
@@ -260,7 +260,7 @@ def _with_head(step: Modules, x: Tensor, n: int) -> None:
             *(step.tensor("head in the narrow type", *shape),) * sizes.narrows_head,
         ),
         leaves=(made,) * trained,
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
         demands=(Product(n, h, shape[0], 0, 1 + trained, narrow=False),),
     )
 
@@ -293,6 +293,6 @@ def _cut(step: Modules, x: Tensor, gathered: Tensor, n: int) -> None:
         ),
         backward=(*of_input, *narrow * trained),
         leaves=(gradient,) * trained,
-        kind=Kind.LOSS,
+        kind=OperationKind.LOSS,
         demands=(Product(n, h, rows, 0, 2 + trained, narrow=False),),
     )

@@ -3,13 +3,13 @@
 Symbols: estimator.legend. Source: nanotron's models/llama.py (MLP, GLUActivation).
 """
 
-from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.nanotron import NanotronProgram
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Mlp
 
 
-def mlp(step: Nanotron, x: Tensor, block: Mlp) -> None:
+def mlp(step: NanotronProgram, x: Tensor, block: Mlp) -> None:
     """gate_up_proj, silu(gate) * up, down_proj. silu and the product keep views of gate_up_proj's
     output, the product also what silu made.
     """

@@ -6,8 +6,8 @@ the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.demands import Exchange
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.demands import Collective
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, INT64
@@ -37,7 +37,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     permuted = step.tensor("permuted rows", received, h, dropped_by=FC1)
     step.operation(
         "permute",
-        kind=Kind.PERMUTATION,
+        kind=OperationKind.PERMUTATION,
         makes=(permuted,),
         saves=(
             step.tensor("local routing map, twice", 2, gathered, local, width=BYTE),
@@ -70,9 +70,9 @@ def gather_buffer(block: Experts, sizes: Legend) -> int:
     return (block.latent or sizes.h) * _gathered(sizes) * sizes.bytes
 
 
-def _whole(step: TransformerEngine, h: int) -> Exchange:
+def _whole(step: TransformerEngine, h: int) -> Collective:
     whole = step.sizes.bytes * _gathered(step.sizes) * h
-    return Exchange("ep", "gather", whole, whole)
+    return Collective("ep", "gather", whole, whole)
 
 
 def _gathered(sizes: Legend) -> int:

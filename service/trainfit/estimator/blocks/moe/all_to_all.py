@@ -7,8 +7,8 @@ TransformerEngine's permutation.py.
 """
 
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.demands import Exchange
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.demands import Collective
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, INT32, INT64
 from trainfit.estimator.tensors import Tensor
@@ -28,7 +28,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     saves, borrows = _map(step, block, sent)
     step.operation(
         "permute",
-        kind=Kind.PERMUTATION,
+        kind=OperationKind.PERMUTATION,
         saves=saves,
         borrows=borrows,
         holds=(permuted,),
@@ -37,7 +37,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     dispatched = step.tensor("dispatched rows", arrived, h, dropped_by=FC1)
     step.operation(
         "dispatch",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         holds=(dispatched,),
         demands=exchanged(step, sent * h, received * h),
     )
@@ -71,7 +71,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     combined = step.tensor("combined rows", sent, h)
     step.operation(
         "unpermute",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         borrows=(
             back,
             combined,
@@ -84,13 +84,13 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
 
 def exchanged(
     step: TransformerEngine, sent: int, received: int, copies: int = 1
-) -> tuple[Exchange, ...]:
+) -> tuple[Collective, ...]:
     """So many elements sent to the ranks that share the experts, and the same gathered by those
     that share one; likewise on their way back.
     """
     sent, received = step.sizes.bytes * sent, step.sizes.bytes * received
-    shared = Exchange("etp", "gather", received, received)
-    return Exchange("ep", "all_to_all", sent, sent, copies), *(shared,) * (step.sizes.x > 1)
+    shared = Collective("etp", "gather", received, received)
+    return Collective("ep", "all_to_all", sent, sent, copies), *(shared,) * (step.sizes.x > 1)
 
 
 def sorts(block: Experts, step: TransformerEngine) -> bool:

@@ -12,7 +12,7 @@ from math import ceil
 
 from trainfit.estimator.blocks.moe.all_to_all import exchanged
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, FP32, INT32, INT64
@@ -43,7 +43,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     tokens = step.tensor("tokens received", arrived, h)
     step.operation(
         "dispatch",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         saves=(
             step.tensor("map of tokens to ranks", sizes.n_shard, sizes.e * sizes.x, width=BYTE),
             step.tensor("places of sent tokens", sizes.n_shard, sizes.e * sizes.x, width=INT32),
@@ -89,7 +89,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     )
     step.operation(
         "combine",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         borrows=(restored, step.tensor("result", step.sizes.n_shard, h)),
         backward=(step.gradient(restored), step.tensor("gradient", step.sizes.n_shard, h)),
         demands=exchanged(step, rows.sent * h, received * h, block.top_k),

@@ -5,7 +5,7 @@ Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of 
 of the shared ones. Source: torch._grouped_mm.
 """
 
-from trainfit.estimator.demands import Exchange, Product
+from trainfit.estimator.demands import Collective, Product
 from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.tensors import Tensor
@@ -46,10 +46,10 @@ def multiplies(step: Modules, block: Experts, rows: int, features: int, h: int) 
     return Product(rows, h, features, block.experts, gradients)
 
 
-def sends(step: Modules, rows: int, h: int) -> tuple[Exchange, ...]:
+def sends(step: Modules, rows: int, h: int) -> tuple[Collective, ...]:
     """Rows to the ranks of their experts, or back."""
     whole = step.sizes.bytes * rows * h
-    return (Exchange("ep", "all_to_all", whole, whole),) * (step.sizes.e > 1)
+    return (Collective("ep", "all_to_all", whole, whole),) * (step.sizes.e > 1)
 
 
 def shared_experts(step: Modules, x: Tensor, block: Experts, kind: str = "") -> None:

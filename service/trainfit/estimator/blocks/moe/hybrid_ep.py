@@ -9,7 +9,7 @@ experts, T_r rows that arrive. Source: megatron/core/transformer/moe/token_dispa
 
 from trainfit.estimator.blocks.moe.all_to_all import exchanged
 from trainfit.estimator.blocks.moe.rows import Rows
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, FP32, INT32
@@ -36,7 +36,7 @@ def dispatch(step: TransformerEngine, block: Experts, rows: Rows) -> Tensor:
     gathered, local = tokens * ranks, experts // sizes.e
     step.operation(
         "dispatch",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         saves=(
             step.tensor("map of tokens to ranks", tokens, ranks, width=INT32),
             step.tensor("map of tokens to rows", gathered, local, width=INT32),
@@ -58,7 +58,7 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     received, h = output.shape
     step.operation(
         "combine",
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         borrows=(output, result),
         backward=(step.gradient(output),),
         demands=exchanged(step, rows.sent * h, received * h, block.top_k),

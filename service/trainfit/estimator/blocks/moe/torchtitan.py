@@ -14,7 +14,7 @@ from trainfit.estimator.blocks.moe.grouped import (
     weight_gradients,
 )
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.tensors import Tensor
@@ -88,7 +88,7 @@ def _dispatch(step: Modules, rows: int) -> None:
         borrows=(step.tensor("rows sent, received and sorted", 3 if exchanges else 1, rows, h),),
         backward=(step.tensor("gradients of rows, on their way", 2 if exchanges else 1, rows, h),),
         output=received if exchanges else None,
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         demands=sends(step, rows, h),
     )
 
@@ -187,6 +187,6 @@ def _combine(step: Modules, rows: int, tokens: int) -> None:
             ),
         ),
         output=received if exchanged else None,
-        kind=Kind.EXCHANGE,
+        kind=OperationKind.EXCHANGE,
         demands=sends(step, rows, h),
     )

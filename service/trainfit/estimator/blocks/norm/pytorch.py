@@ -7,7 +7,7 @@ its input and statistics. Sources: transformers' modeling_llama.py, modeling_gem
 torch/csrc/autograd (derivatives.yaml: native_layer_norm).
 """
 
-from trainfit.estimator.ledger import Kind, OperationPeak, Tensors
+from trainfit.estimator.ledger import OperationKind, OperationPeak, Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.program import highest
@@ -25,7 +25,7 @@ def norm(
     name: str = "norm",
     *,
     module: str = "norm",
-    kind: Kind | None = Kind.NORM,
+    kind: OperationKind | None = OperationKind.NORM,
 ) -> Tensor:
     """x [.., w] normalised. `module` is the name that it is frozen by. The output is kept once for
     all products that need it.

@@ -6,7 +6,7 @@ out. States at chunk borders of the scan are left out: they are a per cent of th
 """
 
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Recurrence
@@ -30,7 +30,7 @@ def recurrence(step: Modules, x: Tensor, block: Recurrence) -> None:
         borrows=(gathered,),
         backward=(gathered, step.tensor("input gradient", n, sizes.h), step.gradient(read)),
         weight=(projected // t, sizes.h),
-        kind=Kind.PRODUCT,
+        kind=OperationKind.PRODUCT,
         demands=(Product(n, sizes.h, projected // t),),
         adapted=sizes.adapts("in_proj"),
     )
@@ -47,7 +47,7 @@ def recurrence(step: Modules, x: Tensor, block: Recurrence) -> None:
         borrows=reduced,
         backward=(gathered, step.gradient(gated)),
         weight=(sizes.h, inner // t),
-        kind=Kind.PRODUCT,
+        kind=OperationKind.PRODUCT,
         demands=(Product(n, inner // t, sizes.h), *step.added_up(sizes.h)),
         adapted=sizes.adapts("out_proj"),
     )

@@ -21,7 +21,7 @@ GATES = 4
 """Of an LSTM: input, forget, cell and output."""
 
 
-class Encoder(NamedTuple):
+class PromptEncoder(NamedTuple):
     """Width of the table, elements of an LSTM behind it, and linears by their (in, out)."""
 
     width: int
@@ -34,21 +34,23 @@ class Encoder(NamedTuple):
         return self.linears[-1][1] if self.linears else self.width
 
 
-def encoder_of(tokens: VirtualTokens, num_layers: int) -> Encoder:
+def encoder_of(tokens: VirtualTokens, num_layers: int) -> PromptEncoder:
     """What makes the tokens, by the kind of them."""
     w, e = tokens.width, tokens.encoder_width
     keys_and_values = 2 * num_layers * w
     match tokens.kind:
         case "embeddings":
-            return Encoder(w)
+            return PromptEncoder(w)
         case "mlp":
-            return Encoder(w, linears=((w, e), (e, e), (e, w)))
+            return PromptEncoder(w, linears=((w, e), (e, e), (e, w)))
         case "lstm":
-            return Encoder(w, _lstm(w, e, tokens.encoder_layers), ((2 * e, 2 * e), (2 * e, w)))
+            return PromptEncoder(
+                w, _lstm(w, e, tokens.encoder_layers), ((2 * e, 2 * e), (2 * e, w))
+            )
         case "keys_and_values":
-            return Encoder(keys_and_values)
+            return PromptEncoder(keys_and_values)
         case "projected_keys_and_values":
-            return Encoder(w, linears=((w, e), (e, keys_and_values)))
+            return PromptEncoder(w, linears=((w, e), (e, keys_and_values)))
 
 
 def _lstm(inputs: int, width: int, layers: int) -> int:
@@ -118,7 +120,7 @@ def _lookup(step: Modules, tokens: int, rows: int, width: int) -> None:
     )
 
 
-def _recurrent(step: Modules, rows: int, encoder: Encoder) -> None:
+def _recurrent(step: Modules, rows: int, encoder: PromptEncoder) -> None:
     """cuDNN's LSTM: its weights are one buffer, and so are their gradients. Its reserve is of the
     size of the tokens, and not counted.
     """

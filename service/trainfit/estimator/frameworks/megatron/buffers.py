@@ -39,7 +39,7 @@ class Buffers(NamedTuple):
     framework: int
 
 
-class Shared(NamedTuple):
+class SharedBuffers(NamedTuple):
     """Bytes of buffers whose size is the same wherever they are needed."""
 
     rotary: int
@@ -49,13 +49,13 @@ class Shared(NamedTuple):
     """Of experts behind an all-gather."""
 
 
-def shared_buffers(run: MegatronRun, sizes: Legend) -> Shared:
+def shared_buffers(run: MegatronRun, sizes: Legend) -> SharedBuffers:
     local = run.framework.transformer_impl == "local"
     attention = [b for b in run.model.blocks if isinstance(b, Attention | LatentAttention)]
     experts = [b for b in run.model.blocks if isinstance(b, Experts)]
     everyone = run.routing.dispatcher == "allgather"
     heads = max((block.heads for block in attention), default=0)
-    return Shared(
+    return SharedBuffers(
         rotary=ROPE_ENTRY_BYTES * run.seq_length * max(map(_rotated, attention), default=0),
         scores=sizes.bytes * heads // sizes.t * sizes.n * sizes.s * sizes.c if local else 0,
         gathered_tokens=max((gather_buffer(b, sizes) for b in experts), default=0) * everyone,
@@ -92,7 +92,7 @@ def is_before_hopper(compute_capability: str) -> bool:
 
 def standing_buffers(
     shapes: set[tuple[int, int]],
-    shared: Shared,
+    shared: SharedBuffers,
     *,
     has_experts: bool,
     has_head: bool,
@@ -147,7 +147,7 @@ def _dummy_gradients(
 
 
 def _global_buffer(
-    shared: Shared, has_experts: bool, has_head: bool, sizes: Legend, run: MegatronRun
+    shared: SharedBuffers, has_experts: bool, has_head: bool, sizes: Legend, run: MegatronRun
 ) -> int:
     """Megatron's one buffer that grows to the largest need: the input [n, h] gathered for the
     output layer (for every linear, locally), attention scores, tokens gathered for experts.

@@ -22,7 +22,7 @@ from trainfit.estimator.frameworks.megatron.programs import (
     output,
     projection,
 )
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.low_rank import adapter_parameters
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
@@ -86,7 +86,7 @@ class MegatronLedger:
             return position < policy.num_layers
         return policy.full == "uniform"
 
-    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+    def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer."""
         return [operation for group in groups for operation in group]
 

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.nodes import Node, Nodes, nodes_of
 from trainfit.estimator.ledger import Group
-from trainfit.estimator.peak import NOTHING, Beside, PlacedSegment, highest_of
+from trainfit.estimator.peak import NOTHING, OverlappedPeak, PlacedSegment, highest_of
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, Table, add_up, walk
 from trainfit.estimator.tensors import Tensor
@@ -49,11 +49,11 @@ class ChunkParts(NamedTuple):
     """A chunk: what stands before its layers, the layers, what stands behind them."""
 
     before: list[PlacedSegment]
-    layers: list["Placed"]
+    layers: list["PlacedLayer"]
     behind: list[PlacedSegment]
 
 
-class Placed(NamedTuple):
+class PlacedLayer(NamedTuple):
     """A layer, or a depth of multi-token prediction with what it `projects` first: its nodes with
     their segments, and the norm that comes behind.
     """
@@ -77,7 +77,7 @@ class Combined:
         self._found = cache(self._highest)
         self._segments = cache(self._of_layer)
 
-    def of(self, chunks: Sequence[Content]) -> Callable[[int | None, int | None], Beside]:
+    def of(self, chunks: Sequence[Content]) -> Callable[[int | None, int | None], OverlappedPeak]:
         """Estimates the forward of one chunk of a rank beside the backward of another, or either
         alone.
         """
@@ -85,7 +85,7 @@ class Combined:
             None if ahead is None else chunks[ahead], None if behind is None else chunks[behind]
         )
 
-    def _highest(self, ahead: Content | None, behind: Content | None) -> Beside:
+    def _highest(self, ahead: Content | None, behind: Content | None) -> OverlappedPeak:
         """The highest moment of a forward of `ahead` beside a backward of `behind`, from the
         latter's start.
         """
@@ -95,14 +95,14 @@ class Combined:
             live = ledger.sent_bytes(behind) + sum(
                 placed.segment.saved for placed in _every(self._parts(behind))
             )
-        best = Beside(NOTHING, of_backward=False)
+        best = OverlappedPeak(NOTHING, of_backward=False)
         for (placed, beside, backward), waiting in self._order(ahead, behind):
             if backward:
                 live -= placed.segment.saved
             moment = highest_of(placed, live, backward=backward, received=True)
             moment = moment.with_(data + beside + waiting)
             if moment.total > best.highest.total:
-                best = Beside(moment, backward)
+                best = OverlappedPeak(moment, backward)
             if not backward:
                 live += placed.segment.saved
         return best
@@ -131,7 +131,7 @@ class Combined:
         )
         return slots
 
-    def _layer_forward(self, layer: Placed) -> Iterator[Slot]:
+    def _layer_forward(self, layer: PlacedLayer) -> Iterator[Slot]:
         """With what its nodes hand on, or the residual stream."""
         act, nodes, behind = self._act, layer.nodes, _some(layer.norm, 0)
         first, made = [*_some(layer.projects, 0), (layer.first, 0)], act * (not behind)
@@ -168,7 +168,7 @@ class Combined:
         slots.append(Slot(tuple(before), 0))
         return slots
 
-    def _layer_backward(self, layer: Placed, held: int) -> Iterator[Slot]:
+    def _layer_backward(self, layer: PlacedLayer, held: int) -> Iterator[Slot]:
         """With the gradient that came to it `held`, and those of other predictions."""
         act, nodes = self._act, layer.nodes
         behind = _some(layer.norm, held - act)
@@ -209,7 +209,7 @@ class Combined:
                 (parts.before if name == "embedding" else parts.behind).append(placed)
         return parts
 
-    def _placed(self, kind: Layer, placed: PlacedSegment) -> Placed:
+    def _placed(self, kind: Layer, placed: PlacedSegment) -> PlacedLayer:
         name = placed.segment.name
         nodes, segments = self._segments(kind, name)
         first, dispatch, experts, combine = [
@@ -218,9 +218,9 @@ class Combined:
         assert first is not None
         assert experts is not None
         shares = any(isinstance(e, Experts) and e.shared_ffn is not None for e in kind.blocks)
-        return Placed(nodes, first, dispatch, experts, combine, shares)
+        return PlacedLayer(nodes, first, dispatch, experts, combine, shares)
 
-    def _depth(self, placed: PlacedSegment) -> Placed:
+    def _depth(self, placed: PlacedSegment) -> PlacedLayer:
         """A depth of multi-token prediction."""
         ledger, spec = self._ledger, self._ledger.run.model.mtp
         assert spec is not None

@@ -15,10 +15,10 @@ from trainfit.estimator.blocks.mlp import transformer_engine as mlp
 from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
-from trainfit.estimator.ledger import Group, Kind, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE
-from trainfit.estimator.run import MegatronRun, Way
+from trainfit.estimator.run import MegatronRun, MegatronStep
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import (
@@ -115,7 +115,7 @@ def is_captured(sublayer: Sublayer, scope: tuple[CudaGraphScope, ...]) -> bool:
 
 def captured_operations(
     sublayer: Sublayer, groups: Sequence[Group], run: MegatronRun
-) -> Sequence[Operation]:
+) -> Sequence[BlockOperation]:
     """What TransformerEngine's CUDA graphs capture of a sublayer: all, or what comes up to the
     router or, with `moe_preprocess`, to where rows leave for their experts, but no shared experts
     that run beside that. Sources: megatron/core/transformer/moe/moe_layer.py (route, preprocess)
@@ -131,16 +131,16 @@ def captured_operations(
     kinds = [operation.kind for operation in every]
     if "moe_preprocess" not in scope:
         count = 1 + [operation.name for operation in every].index("router")
-    elif Kind.PERMUTATION in kinds:
-        count = 1 + kinds.index(Kind.PERMUTATION)
+    elif OperationKind.PERMUTATION in kinds:
+        count = 1 + kinds.index(OperationKind.PERMUTATION)
     else:
-        count = kinds.index(Kind.EXCHANGE)
+        count = kinds.index(OperationKind.EXCHANGE)
     beside = run.routing.shared_expert_overlap
     first = every[:count]
     return [each for each in first if not (beside and SHARED in each.modules)]
 
 
-def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | Way) -> bool:
+def norms_stand_apart(sublayer: Sublayer, run: MegatronRun | MegatronStep) -> bool:
     """Whether the norms before a sublayer's blocks are modules of their own."""
     return run.framework.transformer_impl == "local" or any(
         isinstance(block, Experts | LatentAttention) for block in sublayer.blocks

@@ -12,7 +12,14 @@ megatron/core/models/common/utils.py (should_free_input), megatron/core/pipeline
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation, OperationPeak, Row
+from trainfit.estimator.ledger import (
+    BlockOperation,
+    Group,
+    Lifetime,
+    OperationKind,
+    OperationPeak,
+    Row,
+)
 from trainfit.estimator.tensors import Tensor
 
 FORWARD, BACKWARD, HELD = Lifetime.FORWARD, Lifetime.BACKWARD, Lifetime.HELD
@@ -50,7 +57,7 @@ def nodes_of(sublayers: Sequence[tuple[Group, ...]]) -> Nodes:
     before = [group for groups in sublayers[:-1] for group in groups]
     last = sublayers[-1]
     flat = [(number, each) for number, group in enumerate(last) for each in group]
-    away = [at for at, (_, each) in enumerate(flat) if each.kind is Kind.EXCHANGE]
+    away = [at for at, (_, each) in enumerate(flat) if each.kind is OperationKind.EXCHANGE]
     if not away:
         return Nodes(Node(tuple(before)), Node(last))
     out, back = away[0], away[-1]
@@ -72,7 +79,7 @@ def _joined(
     has it from then on.
     """
     leaving, sent, returned = first[-1][-1], dispatch[-1][-1], experts[-1][-1]
-    permuted = leaving.makes[-1] if leaving.kind is Kind.PERMUTATION else None
+    permuted = leaving.makes[-1] if leaving.kind is OperationKind.PERMUTATION else None
     arrived = sent.makes[-1]
     output = (returned.makes or returned.forward.course[-1])[-1]
     of_output = _gradient(combine[0][0], output) or _like(output)
@@ -93,7 +100,7 @@ def _joined(
     )
 
 
-def _with_last(groups: list[Group], operation: Operation) -> list[Group]:
+def _with_last(groups: list[Group], operation: BlockOperation) -> list[Group]:
     return [*groups[:-1], (*groups[-1][:-1], operation)]
 
 
@@ -102,38 +109,38 @@ def _like(tensor: Tensor) -> Tensor:
     return Tensor(name, tensor.shape, tensor.width, (), gradient_of=tensor)
 
 
-def _gradient(operation: Operation, of: Tensor) -> Tensor | None:
+def _gradient(operation: BlockOperation, of: Tensor) -> Tensor | None:
     """The gradient of a tensor among those that an operation borrows backward."""
     rows = [row.tensor for row in operation.tensors if row.lifetime is BACKWARD]
     return next((each for each in rows if each.gradient_of is of), None)
 
 
-def _others(operation: Operation, than: Tensor) -> list[Tensor]:
+def _others(operation: BlockOperation, than: Tensor) -> list[Tensor]:
     """What it borrows backward besides the gradient of a tensor."""
     own = _gradient(operation, than)
     rows = [row.tensor for row in operation.tensors if row.lifetime is BACKWARD]
     return [each for each in rows if each is not own]
 
 
-def _making(operation: Operation, tensor: Tensor) -> Operation:
+def _making(operation: BlockOperation, tensor: Tensor) -> BlockOperation:
     """The operation that makes a tensor for others, whoever saves it."""
     rows = [row for row in operation.tensors if row.tensor is not tensor]
     return operation._replace(tensors=(*rows, Row(tensor, FORWARD)))
 
 
-def _without_forward(operation: Operation, tensor: Tensor) -> Operation:
+def _without_forward(operation: BlockOperation, tensor: Tensor) -> BlockOperation:
     rows = tuple([row for row in operation.tensors if row.tensor is not tensor])
     return operation._replace(tensors=rows, forward=_bare(operation.forward, tensor))
 
 
-def _without_backward(operation: Operation, tensor: Tensor | None) -> Operation:
+def _without_backward(operation: BlockOperation, tensor: Tensor | None) -> BlockOperation:
     if tensor is None:
         return operation
     rows = tuple([row for row in operation.tensors if row.tensor is not tensor])
     return operation._replace(tensors=rows, backward=_bare(operation.backward, tensor))
 
 
-def _backward_makes(operation: Operation, tensor: Tensor) -> Operation:
+def _backward_makes(operation: BlockOperation, tensor: Tensor) -> BlockOperation:
     """The operation whose backward makes a gradient for others."""
     if any(row.tensor is tensor for row in operation.tensors):
         return operation

@@ -10,7 +10,7 @@ from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
-from trainfit.estimator.run import Way
+from trainfit.estimator.run import MegatronStep
 from trainfit.estimator.segment import Table, add_up
 from trainfit.specs.architecture import Embedding, MultiTokenPrediction
 from trainfit.specs.blocks import Norm
@@ -21,7 +21,7 @@ Given = TypeVarTuple("Given")
 
 def added_up(
     sizes: Legend,
-    way: Way,
+    way: MegatronStep,
     program: Callable[[TransformerEngine, *Given], Iterator[Group]],
     *given: *Given,
 ) -> Table:

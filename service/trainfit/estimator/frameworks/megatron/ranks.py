@@ -111,7 +111,7 @@ def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Inter
     return [ledger.pools(*each) for each in zip(placed.contents, orders.in_flight, strict=True)]
 
 
-class Held(NamedTuple):
+class MegatronRankState(NamedTuple):
     """What a rank holds of the model for the whole step. `stepping` is its optimizer step,
     `beside_bytes` what units held whole take, `padding_bytes` what padded buckets do.
     """
@@ -126,7 +126,7 @@ class Held(NamedTuple):
 
 def _rank(
     placements: list[Placement],
-    held: Held,
+    held: MegatronRankState,
     standing: Buffers,
     moving: ActivationPeak,
     received: int,
@@ -185,10 +185,10 @@ def _held(
     sharding: StateSharding,
     adapters: tuple[Local, ...],
     by_muon: MegatronLedger | None,
-) -> list[Held]:
+) -> list[MegatronRankState]:
     """What ranks hold; `by_muon` are the products whose matrices Muon steps, if it does."""
 
-    def held(contents: tuple[Content, ...]) -> Held:
+    def held(contents: tuple[Content, ...]) -> MegatronRankState:
         parameters = tuple([table.chunk(content) for content in contents])
         model = sum((chunk.all for chunk in parameters), Local())
         embedding = max([max(chunk.embedding, chunk.output_layer) for chunk in parameters])
@@ -216,7 +216,7 @@ def _held(
 
         weights = sizes.weights + below
         expert_weights = of_experts.weights + of_experts_below
-        return Held(
+        return MegatronRankState(
             parameters,
             (
                 state("weights", local + frozen, weights, expert_weights),

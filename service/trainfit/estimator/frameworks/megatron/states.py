@@ -9,8 +9,8 @@ from math import ceil, lcm
 from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import Local, Units
+from trainfit.resolve.megatron.plan import BytesPerParameter as BytesPerParameter
 from trainfit.resolve.megatron.plan import MegatronPlan
-from trainfit.resolve.megatron.plan import StateBytes as BytesPerParameter
 from trainfit.specs.framework import Megatron
 from trainfit.specs.parallelism import ShardingStrategy
 

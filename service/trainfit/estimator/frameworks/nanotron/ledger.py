@@ -9,9 +9,9 @@ from trainfit.estimator.blocks.embedding import nanotron as embedding
 from trainfit.estimator.blocks.head import nanotron as head
 from trainfit.estimator.blocks.mlp import nanotron as mlp
 from trainfit.estimator.blocks.norm import nanotron as norms
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.legend import Legend, in_symbols
-from trainfit.estimator.operations.nanotron import Nanotron
+from trainfit.estimator.operations.nanotron import NanotronProgram
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Segment, SegmentName, add_up, rerun, walk
@@ -76,13 +76,13 @@ class NanotronLedger:
         """recompute_layer makes every layer again, from its input."""
         return self.plan.step.recomputes_layers
 
-    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+    def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer."""
         return [operation for group in groups for operation in group]
 
     def sublayer(self, sublayer: Sublayer) -> tuple[Group, ...]:
         """A norm, and the block that reads it."""
-        step = Nanotron(self.sizes, self.plan)
+        step = NanotronProgram(self.sizes, self.plan)
         x = norms.norm(step)
         step.end_group()
         (block,) = sublayer.blocks
@@ -131,15 +131,15 @@ class NanotronLedger:
 
     def _end(self) -> tuple[Group, ...]:
         """The final norm, whose output the head keeps, and the head."""
-        step = Nanotron(self.sizes, self.plan)
+        step = NanotronProgram(self.sizes, self.plan)
         x = norms.norm(step, "final_layer_norm")
         step.end_group()
         head.head(step, x)
         step.end_group()
         return step.groups()
 
-    def _run(self, program: Callable[[Nanotron], None]) -> tuple[Group, ...]:
-        step = Nanotron(self.sizes, self.plan)
+    def _run(self, program: Callable[[NanotronProgram], None]) -> tuple[Group, ...]:
+        step = NanotronProgram(self.sizes, self.plan)
         program(step)
         return (step.group(),)
 

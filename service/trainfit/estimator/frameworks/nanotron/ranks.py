@@ -8,7 +8,7 @@ from typing import NamedTuple
 from trainfit.estimator import cublas
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.nanotron.states import (
-    States,
+    NanotronStates,
     ddp_buckets,
     memory_buffer,
     rotary_tables,
@@ -73,21 +73,21 @@ def _ranks(
 _total = attrgetter("total")
 
 
-class Held(NamedTuple):
+class NanotronRankState(NamedTuple):
     """What a rank holds for the whole step."""
 
     parameters: ChunkParameters
-    states: States
+    states: NanotronStates
     buffers: int
     workspace: int
 
 
-def _held(content: Content, ledger: NanotronLedger, table: ParameterTable) -> Held:
+def _held(content: Content, ledger: NanotronLedger, table: ParameterTable) -> NanotronRankState:
     plan, sizes = ledger.plan, ledger.sizes
     parameters = table.chunk(content)
     here = parameters.all.dense
     buffers = ddp_buckets(here, plan) + memory_buffer(sizes, plan)
-    return Held(
+    return NanotronRankState(
         parameters,
         states_of(here, plan),
         buffers + rotary_tables(len(content.kinds), sizes, plan),
@@ -121,7 +121,7 @@ def _passes(chunk: ChunkActivations, flying: int, placement: Placement) -> Activ
 
 def _rank(
     placements: list[Placement],
-    held: Held,
+    held: NanotronRankState,
     passing: ActivationPeak,
     stepping: ActivationPeak,
     flying: int,
@@ -145,7 +145,7 @@ def _rank(
     )
 
 
-def _components(held: Held) -> tuple[Component, ...]:
+def _components(held: NanotronRankState) -> tuple[Component, ...]:
     whole, here = held.parameters.all.whole, held.parameters.all.dense
 
     def state(name: ComponentName, size: int) -> Component:

@@ -16,7 +16,7 @@ from trainfit.specs.optimizers import OPTIMIZERS
 BF16 = 2
 
 
-class States(NamedTuple):
+class NanotronStates(NamedTuple):
     """Bytes for the whole step, and what the optimizer's step borrows. `flat` is a tensor of that
     which finds no room between segments of the passes, unless segments grow.
     """
@@ -28,7 +28,7 @@ class States(NamedTuple):
     flat: int
 
 
-def states_of(parameters: int, plan: NanotronPlan) -> States:
+def states_of(parameters: int, plan: NanotronPlan) -> NanotronStates:
     """Gradients are added up in one buffer of fp32 for all parameters, which ZeRO does not share
     out; or in bf16 where the weights have them. Master weights in fp32 go with the former. Moments
     are as wide as what is stepped.
@@ -40,7 +40,7 @@ def states_of(parameters: int, plan: NanotronPlan) -> States:
     moments = OPTIMIZERS["adam"].moments if step.optimizer == "adam" else 0
     master = FP32 if step.accumulates_in_fp32 else 0
     gathered = BF16 * parameters if plan.shares_states else 0
-    return States(
+    return NanotronStates(
         weights=BF16 * parameters,
         gradients=width * parameters if adds_up else 0,
         optimizer=(master + moments * width) * shard,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from trainfit.estimator.frameworks.pytorch.layers import Ran
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Row
+from trainfit.estimator.ledger import Group, Lifetime, OperationKind, Row
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.tensors import Role
 from trainfit.specs.blocks import Layer
@@ -41,7 +41,7 @@ def _beginning(ran: Ran, layer: Layer, sizes: PytorchLegend) -> tuple[Group, ...
 
 def _from_first_adapter(group: Group, sizes: PytorchLegend) -> Group:
     """Trained keys and values join in attention."""
-    joins = Kind.ATTENTION if sizes.prefix else None
+    joins = OperationKind.ATTENTION if sizes.prefix else None
     adapted = [each.adapted or (joins is not None and each.kind is joins) for each in group]
     first = adapted.index(True) if True in adapted else len(group)
     return (*_without_saved(group[:first]), *group[first:])

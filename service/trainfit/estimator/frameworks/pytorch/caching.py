@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from trainfit.estimator.frameworks.pytorch.states import States
 from trainfit.estimator.frameworks.pytorch.step import Live
 from trainfit.estimator.frameworks.pytorch.units import Unit
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.widths import FP32
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -36,7 +36,11 @@ def _on_other_streams(live: Live, units: Sequence[Unit], states: States, plan: P
 
 
 def _beside_the_loss(live: Live, sizes: PytorchLegend, plan: PytorchPlan) -> int:
-    if live.kind is not Kind.LOSS or plan.step.cross_entropy != "full" or sizes.bytes == FP32:
+    if (
+        live.kind is not OperationKind.LOSS
+        or plan.step.cross_entropy != "full"
+        or sizes.bytes == FP32
+    ):
         return 0
     n = plan.step.logits_kept * sizes.b or sizes.n
     return sizes.bytes * n * sizes.V // (sizes.t if plan.step.loss_parallel else 1)

@@ -9,7 +9,7 @@ distributed/activation_checkpoint.py; torch/utils/checkpoint.py (_CachingTorchDi
 
 from collections.abc import Iterator
 
-from trainfit.estimator.ledger import Group, Kind, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.tensors import Role, Tensor
 
 
@@ -17,7 +17,7 @@ def kept_outputs(groups: tuple[Group, ...], *, compiled: bool) -> int:
     """Bytes of the outputs that are kept: those of the first product, the third, and so on."""
     kept = sum(product.output_bytes for product in _kept_products(groups, compiled=compiled))
     for operation in _operations(groups):
-        if operation.kind is Kind.EXCHANGE:
+        if operation.kind is OperationKind.EXCHANGE:
             kept += operation.output_bytes
         kept += sum(row.bytes for row in operation.tensors if row.role is Role.KERNEL_OUTPUT)
     return kept
@@ -35,20 +35,20 @@ def kept_tensors(groups: tuple[Group, ...], *, compiled: bool) -> list[Tensor]:
     return kept
 
 
-def remade(groups: tuple[Group, ...], *, compiled: bool) -> list[Operation]:
+def remade(groups: tuple[Group, ...], *, compiled: bool) -> list[BlockOperation]:
     """The operations whose outputs are made again."""
     kept = list(_kept_products(groups, compiled=compiled))
-    elsewise = Kind.ATTENTION, Kind.EXCHANGE
+    elsewise = OperationKind.ATTENTION, OperationKind.EXCHANGE
     return [each for each in _operations(groups) if each.kind not in elsewise and each not in kept]
 
 
-def _kept_products(groups: tuple[Group, ...], *, compiled: bool) -> Iterator[Operation]:
-    products = [each for each in _operations(groups) if each.kind is Kind.PRODUCT]
+def _kept_products(groups: tuple[Group, ...], *, compiled: bool) -> Iterator[BlockOperation]:
+    products = [each for each in _operations(groups) if each.kind is OperationKind.PRODUCT]
     biased = [each for each in products if each.bias]
     for each in (*[each for each in products if not each.bias][::2], *biased):
         if not (compiled and each is products[-1]):
             yield each
 
 
-def _operations(groups: tuple[Group, ...]) -> list[Operation]:
+def _operations(groups: tuple[Group, ...]) -> list[BlockOperation]:
     return [operation for group in groups for operation in group]

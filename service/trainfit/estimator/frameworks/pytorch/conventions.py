@@ -9,7 +9,7 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.framework import Torchtitan, Transformers
 
 
-class Conventions(NamedTuple):
+class PytorchConventions(NamedTuple):
     """One framework's."""
 
     experts: ModuleType
@@ -28,7 +28,7 @@ class Conventions(NamedTuple):
     """
 
 
-TORCHTITAN = Conventions(
+TORCHTITAN = PytorchConventions(
     experts=torchtitan_moe,
     experts_are_a_unit=False,
     experts_are_divided_by_rows=True,
@@ -37,7 +37,7 @@ TORCHTITAN = Conventions(
     loss_in_forward=False,
 )
 """Source: torchtitan's models/common/moe.py, models/llama4/parallelize.py (apply_fsdp)."""
-TRANSFORMERS = Conventions(
+TRANSFORMERS = PytorchConventions(
     experts=transformers_moe,
     experts_are_a_unit=True,
     experts_are_divided_by_rows=False,
@@ -48,7 +48,7 @@ TRANSFORMERS = Conventions(
 """Source: transformers' distributed/fsdp.py and modeling files."""
 
 
-def conventions_of(plan: PytorchPlan) -> Conventions:
+def conventions_of(plan: PytorchPlan) -> PytorchConventions:
     """The conventions of the framework that runs a plan."""
     match plan.framework:
         case Torchtitan():

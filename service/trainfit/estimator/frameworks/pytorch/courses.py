@@ -13,7 +13,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import (
     PytorchLedger,
     gradients_pass,
 )
-from trainfit.estimator.ledger import Group, Kind, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
 from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
@@ -21,7 +21,7 @@ from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
 NOTHING = Passage(())
 
 
-class Passes(NamedTuple):
+class StretchPasses(NamedTuple):
     """How the tensors of a stretch come and go: forward, backward, which begins with that of its
     `loss` if it has one, and before which it may run `again`. `read` and `made` are the residual
     stream before and behind it, `of_read` and `of_made` its gradient there.
@@ -46,9 +46,9 @@ class Courses:
         self._ledger, self._compiled = ledger, ledger.plan.step.compiled
         self._keeps_inputs, self._pass = keeps_inputs(ledger.plan), gradients_pass(ledger.plan)
         self._reentrant = ledger.plan.step.checkpointing.reentrant
-        self._passes: dict[tuple[int, bool, bool], Passes] = {}
+        self._passes: dict[tuple[int, bool, bool], StretchPasses] = {}
 
-    def of(self, placed: PlacedGroups, *, passing: bool | None = None) -> Passes:
+    def of(self, placed: PlacedGroups, *, passing: bool | None = None) -> StretchPasses:
         """The passes of a stretch. Gradients that are `passing` are gone with their operation, but
         that of a tied head, which waits for the embedding's; as the ledger has it, unless told.
         """
@@ -61,7 +61,7 @@ class Courses:
             self._passes[key] = run(placed, leaves)
         return self._passes[key]
 
-    def _outside(self, placed: PlacedGroups, leaves: list[Tensor]) -> Passes:
+    def _outside(self, placed: PlacedGroups, leaves: list[Tensor]) -> StretchPasses:
         """The embedding makes the residual stream, and the final norm reads it; its gradient goes
         the other way.
         """
@@ -88,7 +88,7 @@ class Courses:
         begun = dict.fromkeys([*there, *(each for moment in back[:loss] for each in moment)])
         of_loss = turns(back[:loss], there, later) if loss else ()
         rest = turns(back[loss:], [each for each in begun if not loss or each in later], stay)
-        return Passes(
+        return StretchPasses(
             Passage(turns(run, given, [*kept, *stays])),
             Passage(of_loss),
             NOTHING,
@@ -96,7 +96,7 @@ class Courses:
             *(read, made, of_read, of_made),
         )
 
-    def _layer(self, placed: PlacedGroups, leaves: list[Tensor]) -> Passes:
+    def _layer(self, placed: PlacedGroups, leaves: list[Tensor]) -> StretchPasses:
         """The residual stream and its gradient pass through. A layer that runs again keeps what it
         reads, and makes all else before its backward, behind which it may leave what it read and
         the gradient that it was given.
@@ -127,7 +127,7 @@ class Courses:
             back = [(reads[0], *holds, *moment) for moment in back]
             stay = (reads[0], of_made) if self._keeps_inputs else ()
             behind = turns(back, [*kept, *holds, of_made, reads[0]], [*leaves, of_read, *stay])
-            return Passes(
+            return StretchPasses(
                 Passage(turns(run, [reads[0]], [reads[0], made, *chosen, *cached])),
                 NOTHING,
                 Passage(whole),
@@ -135,7 +135,7 @@ class Courses:
                 *(reads[0], made, of_read, of_made),
                 cached,
             )
-        return Passes(
+        return StretchPasses(
             Passage(turns(run, [reads[0]], [*kept, made])),
             NOTHING,
             NOTHING,
@@ -152,14 +152,14 @@ class Courses:
 
 
 def release_cached(
-    recorder: Recorder, passes: Iterable[tuple[Passes, dict[Tensor, HeldTensor]]]
+    recorder: Recorder, passes: Iterable[tuple[StretchPasses, dict[Tensor, HeldTensor]]]
 ) -> None:
     """What autocast keeps goes when the forward of the model is over."""
     for each, here in passes:
         recorder.release(*[here.pop(tensor) for tensor in each.cached])
 
 
-def operations(groups: Sequence[Group]) -> Iterator[Operation]:
+def operations(groups: Sequence[Group]) -> Iterator[BlockOperation]:
     for group in groups:
         yield from group
 
@@ -167,8 +167,8 @@ def operations(groups: Sequence[Group]) -> Iterator[Operation]:
 def _loss(groups: Sequence[Group]) -> Group:
     """The operations of a loss that stands behind the head."""
     made = [each.kind for each in operations(groups)]
-    own = Kind.LOSS in made and Kind.PRODUCT in made
-    return tuple([each for each in operations(groups) if own and each.kind is Kind.LOSS])
+    own = OperationKind.LOSS in made and OperationKind.PRODUCT in made
+    return tuple([each for each in operations(groups) if own and each.kind is OperationKind.LOSS])
 
 
 def _stream(name: str, nbytes: int) -> Tensor:

@@ -33,7 +33,7 @@ from trainfit.estimator.frameworks.pytorch.tables import (
     layer_table,
 )
 from trainfit.estimator.frameworks.pytorch.towers import with_tower
-from trainfit.estimator.ledger import Group, Kind, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.legend import in_symbols, pytorch_legend_of
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -43,7 +43,7 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Experts, Sublayer
 
 
-class Place(NamedTuple):
+class StretchPlace(NamedTuple):
     """Where a stretch stands: of a layer its position in the chunk, its kind, and whether it runs
     `again` in backward. No backward runs through what stands before all that is trained.
     """
@@ -179,23 +179,23 @@ class PytorchLedger:
             groups = self._ends[name] if kind is None else self._groups(kind, begun)
             yield PlacedGroups(name, groups, layer, kind, again, place.runs_backward)
 
-    def _places(self, content: Content) -> Iterator[Place]:
+    def _places(self, content: Content) -> Iterator[StretchPlace]:
         begun = not content.embedding or self._embedding_has_gradient
         if content.embedding:
             trained = begun or self.sizes.prefix > 0
-            yield Place("embedding", begun="behind" if trained else "before")
+            yield StretchPlace("embedding", begun="behind" if trained else "before")
         for position, kind in enumerate(content.kinds):
             stands: Begun = "behind" if begun else "before"
             if not begun and self._trains(kind):
                 begun, stands = True, "within"
             again = self.is_recomputed(position, kind) and begun
-            yield Place(self._name(kind), position, kind, stands, again)
+            yield StretchPlace(self._name(kind), position, kind, stands, again)
         if content.final_norm:
-            yield Place("final_norm")
+            yield StretchPlace("final_norm")
         if content.output_layer:
-            yield Place("head")
+            yield StretchPlace("head")
 
-    def _segment_of(self, place: Place) -> Segment:
+    def _segment_of(self, place: StretchPlace) -> Segment:
         name, _, kind, begun, again = place
         if kind is None:
             return self._outside[name]
@@ -243,7 +243,7 @@ class PytorchLedger:
         chosen = policy.frozen or self._trains(kind)
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
 
-    def rerun(self, groups: tuple[Group, ...]) -> list[Operation]:
+    def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer, or what its selective checkpointing does not keep. A layer that is not
         reentrant stops when its last product has saved its input, before it multiplies
         (torch/utils/checkpoint.py: early_stop).
@@ -253,9 +253,9 @@ class PytorchLedger:
             return remade(groups, compiled=self.plan.step.compiled)
         operations = [operation for group in groups for operation in group]
         kinds = [operation.kind for operation in operations]
-        if policy.reentrant or Kind.PRODUCT not in kinds:
+        if policy.reentrant or OperationKind.PRODUCT not in kinds:
             return operations
-        return operations[: len(kinds) - 1 - kinds[::-1].index(Kind.PRODUCT)]
+        return operations[: len(kinds) - 1 - kinds[::-1].index(OperationKind.PRODUCT)]
 
     def _segment(
         self, name: SegmentName, table: Table, gradient: int | None = None, before_last: int = 0

@@ -65,7 +65,7 @@ NOTHING = Reached("", "", None, 0, 0)
 """A chunk without layers reaches nothing."""
 
 
-class Passes(NamedTuple):
+class MicroBatchPasses(NamedTuple):
     """Bytes that a micro-batch keeps from its forward to its backward, those that it keeps between
     the halves of a backward, and the highest moments.
     """
@@ -111,7 +111,7 @@ class ChunkPasses:
         splits = ledger.plan.layout.pipeline.schedule in SPLIT_BACKWARD
         self._split = SplitLedger(ledger) if splits else None
 
-    def passes(self, content: Content, ends: Ends, layers: Layers = NO_LAYERS) -> Passes:
+    def passes(self, content: Content, ends: Ends, layers: Layers = NO_LAYERS) -> MicroBatchPasses:
         """A chunk's passes, with what its layers have in buffers."""
         return _Chunk(self._ledger, self._split, content, ends, layers).passes()
 
@@ -138,16 +138,16 @@ class _Chunk:
         """Unsharded weights of the layers before each, and of all."""
         self._fresh = list(accumulate(layers.fresh, initial=0))
 
-    def passes(self) -> Passes:
+    def passes(self) -> MicroBatchPasses:
         kept = self._saved + self._output
         moments = {
             FORWARD: _highest(self._forward()),
             BACKWARD: _above(kept, self._backward()),
         }
         if self._split is None:
-            return Passes(kept, 0, moments)
+            return MicroBatchPasses(kept, 0, moments)
         if self._ends.begins:
-            return Passes(kept, kept, moments | {FOR_WEIGHTS: moments[BACKWARD]})
+            return MicroBatchPasses(kept, kept, moments | {FOR_WEIGHTS: moments[BACKWARD]})
         halves = self._split.segments(self._content)
         deferred = kept + sum(half.captured for half in halves) - self._received
         if self._ends.ends:
@@ -155,7 +155,7 @@ class _Chunk:
         for direction in (FOR_INPUTS, ADDING):
             moments[direction] = _above(kept, self._for_inputs(halves, direction))
         moments[FOR_WEIGHTS] = _above(deferred, self._for_weights(halves, deferred))
-        return Passes(kept, deferred, moments)
+        return MicroBatchPasses(kept, deferred, moments)
 
     def _forward(self) -> Iterator[Reached]:
         live = -self._input

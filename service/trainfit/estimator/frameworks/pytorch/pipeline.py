@@ -31,7 +31,7 @@ from trainfit.estimator.results import Peak
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 
-class Chunk(NamedTuple):
+class ChunkPeaks(NamedTuple):
     """One chunk of a rank: the bytes of what it holds, and the highest moments of its actions."""
 
     ends: Ends
@@ -47,7 +47,7 @@ class PipelinedRanks:
         self._plan = shares.ledger.plan
         self._passes = ChunkPasses(self._ledger)
         self._engine = engine_of(self._plan)
-        self._chunks: dict[tuple[Content, Ends], Chunk] = {}
+        self._chunks: dict[tuple[Content, Ends], ChunkPeaks] = {}
         self._units: dict[int, Unit] = {}
 
     def loads(self, rank: int) -> Loads:
@@ -76,7 +76,7 @@ class PipelinedRanks:
         merged = Live(step.gradients, 0, 0, left + self._collected(chunks), end)
         return max(running, merged, step, key=lambda live: live.total)
 
-    def _standing(self, chunks: list[Chunk]) -> int:
+    def _standing(self, chunks: list[ChunkPeaks]) -> int:
         """Buffers [n', h] for each micro-batch that a chunk receives and for its gradient; with one
         chunk a rank also holds on to the gradient that it sent last (Schedule1F1B).
         """
@@ -85,7 +85,7 @@ class PipelinedRanks:
         sent = self._plan.layout.pipeline.schedule == "1f1b" and not chunks[0].ends.begins
         return act * (m * received + sent) + self._collected(chunks)
 
-    def _collected(self, chunks: list[Chunk]) -> int:
+    def _collected(self, chunks: list[ChunkPeaks]) -> int:
         """Logits of the whole batch, where the last stage collects them; to hand them out it copies
         them into one tensor (_merge_outputs).
         """
@@ -95,7 +95,7 @@ class PipelinedRanks:
         return self._ledger.logits * self._plan.batch.num_microbatches * last
 
     def _live(
-        self, load: Load, chunks: list[Chunk], standing: int, placements: list[Placement]
+        self, load: Load, chunks: list[ChunkPeaks], standing: int, placements: list[Placement]
     ) -> Live:
         """What is alive at the highest moment of an action."""
         direction, number, microbatch = load.action
@@ -112,13 +112,13 @@ class PipelinedRanks:
             peak=Peak(reached.moment, reached.operation, layer, microbatch),
         )
 
-    def _chunk(self, content: Content, ends: Ends) -> Chunk:
+    def _chunk(self, content: Content, ends: Ends) -> ChunkPeaks:
         key = content, ends
         if key not in self._chunks:
             self._chunks[key] = self._new_chunk(content, ends)
         return self._chunks[key]
 
-    def _new_chunk(self, content: Content, ends: Ends) -> Chunk:
+    def _new_chunk(self, content: Content, ends: Ends) -> ChunkPeaks:
         plan = self._plan
         units = [self._unit(kind) for kind in content.kinds]
         outside = [self._engine.unit(part) for part in self._shares.outside(content)]
@@ -146,7 +146,7 @@ class PipelinedRanks:
         )
         buffers = sum(resharded) + reduction
         end = Reached("end_of_backward", "reduce_scatter", None, 0, 0, buffers)
-        return Chunk(ends, held, {**passes.moments, REDUCE: end})
+        return ChunkPeaks(ends, held, {**passes.moments, REDUCE: end})
 
     def _unit(self, kind: int) -> Unit:
         if kind not in self._units:
@@ -175,6 +175,6 @@ class PipelinedRanks:
         return Layers((), [states.gathered * each for each in of_kind], states.gathered * outside)
 
 
-def _sum(load: Load, chunks: list[Chunk], what: int) -> int:
+def _sum(load: Load, chunks: list[ChunkPeaks], what: int) -> int:
     """Bytes of one of the things in Held over all chunks."""
     return sum(map(mul, load.counts[what::WIDTH], [chunk.held[what] for chunk in chunks]))

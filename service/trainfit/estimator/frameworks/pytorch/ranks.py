@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from trainfit.estimator import cublas
 from trainfit.estimator.frameworks.pytorch.caching import cached
-from trainfit.estimator.frameworks.pytorch.engines.engine import Stage
+from trainfit.estimator.frameworks.pytorch.engines.engine import StageNumbers
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.pipeline import PipelinedRanks
 from trainfit.estimator.frameworks.pytorch.reference import weights_of_copy
@@ -17,7 +17,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     shares_of,
     undivided_shares,
 )
-from trainfit.estimator.frameworks.pytorch.step import Live, Step, optimizer_step
+from trainfit.estimator.frameworks.pytorch.step import Live, MicroBatchStep, optimizer_step
 from trainfit.estimator.frameworks.pytorch.towers import bounded, most_bytes
 from trainfit.estimator.local_parameters import ChunkParameters, ParameterTable
 from trainfit.estimator.memo import Memo
@@ -29,7 +29,7 @@ from trainfit.resolve.pytorch.plan import PytorchPlan
 NO_NUMBERS = Numbers(0, 0, 0, 0, 0)
 
 
-class Held(NamedTuple):
+class PytorchRankState(NamedTuple):
     """What a rank holds for the whole step: the parameters of its chunks, their states, buffers.
     `trained` are elements over all ranks of the stage.
     """
@@ -61,7 +61,7 @@ def _ranks(
     shares = shares_of(plan, table, memo)
     undivided = undivided_shares(plan, table, memo) if shares.partly else shares
     pipeline = PipelinedRanks(shares, memo) if plan.layout.pipeline.pp > 1 else None
-    alike: dict[tuple[Content, ...], Held] = {}
+    alike: dict[tuple[Content, ...], PytorchRankState] = {}
     tower = bounded(plan) if activations else None
     towers = most_bytes(tower, plan) if tower is not None else 0
     for number, placements in enumerate(place(plan)):
@@ -91,10 +91,10 @@ def _ranks(
         )
 
 
-def _highest(placement: Placement, held: Held, shares: Shares) -> tuple[Live, int]:
+def _highest(placement: Placement, held: PytorchRankState, shares: Shares) -> tuple[Live, int]:
     """The highest moment without a pipeline, and what the allocator cannot give out then."""
     ledger = shares.ledger
-    step = Step(ledger, shares, placement.content, held.states, held.numbers)
+    step = MicroBatchStep(ledger, shares, placement.content, held.states, held.numbers)
     live = step.highest()
     return live, cached(live, step.units, held.states, ledger.sizes, ledger.plan)
 
@@ -105,7 +105,7 @@ def _held(
     undivided: Shares,
     table: ParameterTable,
     plan: PytorchPlan,
-) -> Held:
+) -> PytorchRankState:
     chunks = [shares.chunk(content) for content in contents]
     numbers = NO_NUMBERS
     for _, each in chunks:
@@ -113,7 +113,7 @@ def _held(
     largest = max(table.largest(content) for content in contents)
     units = [shares.layer(kind) for kind in {kind for each in contents for kind in each.kinds}]
     widest = max(units, key=lambda unit: unit.trained + unit.frozen, default=numbers)
-    stage = Stage(numbers, widest, largest, _persistent(contents, table, plan))
+    stage = StageNumbers(numbers, widest, largest, _persistent(contents, table, plan))
     buffers = engine_of(plan).buffers(stage)
     parameters = tuple([parameters for parameters, _ in chunks])
     trained = sum(chunk.all.whole for chunk in parameters)
@@ -121,7 +121,7 @@ def _held(
         trained = sum(undivided.chunk(content)[1].trained for content in contents)
     states = model_states(numbers, largest, plan)
     states = states._replace(weights=states.weights + weights_of_copy(numbers, plan))
-    return Held(parameters, numbers, trained, states, buffers)
+    return PytorchRankState(parameters, numbers, trained, states, buffers)
 
 
 def _persistent(contents: tuple[Content, ...], table: ParameterTable, plan: PytorchPlan) -> int:
@@ -132,7 +132,7 @@ def _persistent(contents: tuple[Content, ...], table: ParameterTable, plan: Pyto
     return sum(table.small(content, zero.persistence_threshold) for content in contents)
 
 
-def _components(held: Held, live: Live) -> tuple[Component, Component, Component]:
+def _components(held: PytorchRankState, live: Live) -> tuple[Component, Component, Component]:
     whole = sum([chunk.all.whole for chunk in held.parameters])
     here = sum([chunk.all.dense + chunk.all.expert for chunk in held.parameters])
 

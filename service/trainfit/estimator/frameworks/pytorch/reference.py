@@ -8,7 +8,7 @@ from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.frameworks.pytorch.courses import Courses
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.placement import Content
 from trainfit.resolve.pytorch.plan import Checkpointing, PytorchPlan
 
@@ -33,7 +33,7 @@ def has_copy(plan: PytorchPlan) -> bool:
     return preference is not None and preference.reference == "copy"
 
 
-class Running(NamedTuple):
+class ReferencePeak(NamedTuple):
     """A layer of the reference at its highest: bytes that it makes, those that the policy's loss
     holds meanwhile, and those of the layers before, where the model returns them.
     """
@@ -44,13 +44,13 @@ class Running(NamedTuple):
     returned: int
 
 
-def running(policy: PytorchLedger, content: Content) -> Iterator[Running]:
+def running(policy: PytorchLedger, content: Content) -> Iterator[ReferencePeak]:
     """Layers of a reference, the last of each kind."""
     preference = policy.plan.step.preference
     if preference is None or not policy.plan.runs_reference:
         return
     (head,) = policy.head()
-    (operation,) = [each for each in head if each.kind is Kind.REFERENCE]
+    (operation,) = [each for each in head if each.kind is OperationKind.REFERENCE]
     held = sum([row.bytes for row in operation.tensors])
     returns = BY[preference.by].all_hidden
     frozen = PytorchLedger(frozen_plan(policy.plan))
@@ -61,7 +61,7 @@ def running(policy: PytorchLedger, content: Content) -> Iterator[Running]:
         if placed.kind is not None and placed.layer == last[placed.kind]:
             made = courses.of(placed).forward.peak_bytes
             returned = returns * placed.layer * policy.numbers.act
-            yield Running(placed, made, held, returned)
+            yield ReferencePeak(placed, made, held, returned)
 
 
 def frozen_plan(plan: PytorchPlan) -> PytorchPlan:

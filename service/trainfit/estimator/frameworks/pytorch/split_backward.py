@@ -11,7 +11,7 @@ read waits for the end of the graph. Source: torch/distributed/pipelining/_backw
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime, OperationKind
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.segment import Moment, Segment, Sums, add_up, walk
@@ -72,7 +72,7 @@ class SplitLedger:
         """Bytes that the loss of one micro-batch keeps."""
         (operations,) = self._ledger.head()
         (sums,) = add_up((operations,), frozenset())
-        return sum([each.saved for each in sums if each.kind is Kind.LOSS])
+        return sum([each.saved for each in sums if each.kind is OperationKind.LOSS])
 
     def _halves(self, placed: PlacedSegment) -> BackwardHalves:
         name, kind = placed.segment.name, placed.kind
@@ -112,16 +112,16 @@ def halves(
     return BackwardHalves(inputs, products, norms, plain.saved, plain.forward.total)
 
 
-def captured(operation: Operation) -> int:
+def captured(operation: BlockOperation) -> int:
     """Bytes of the gradient of what an operation makes, which its weights' gradient needs."""
     return operation.output_bytes if _gradient(operation) else 0
 
 
-def _gradient(operation: Operation) -> int:
+def _gradient(operation: BlockOperation) -> int:
     return sum(each.bytes for each in operation.tensors if each.lifetime is Lifetime.GRADIENT)
 
 
-def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
+def _for_inputs(operation: BlockOperation, *, recomputed: bool) -> Sums:
     """What is captured stays; only what was made again is let go of, while a norm runs too."""
     ((sums,),) = add_up(((operation,),), frozenset())
     made = captured(operation)
@@ -134,7 +134,7 @@ def _for_inputs(operation: Operation, *, recomputed: bool) -> Sums:
 
 
 def _weights(
-    operations: list[Operation],
+    operations: list[BlockOperation],
 ) -> tuple[tuple[WeightGradient, ...], tuple[WeightGradient, ...]]:
     """The weights of products and those of norms. What a norm makes is read by the products up to
     the next one that have no input of their own: the last of them lets go of it.
@@ -149,7 +149,7 @@ def _weights(
             captured(operation),
             _bytes(operation, Role.FOR_WEIGHT_GRADIENT, Role.NORMALISED),
         )
-        if operation.kind is Kind.NORM:
+        if operation.kind is OperationKind.NORM:
             _let_go(products, normalised)
             normalised = _bytes(operation, Role.NORM_OUTPUT)
             norms.append(weight)
@@ -166,5 +166,5 @@ def _let_go(products: list[WeightGradient], normalised: int) -> None:
             return
 
 
-def _bytes(operation: Operation, *roles: Role) -> int:
+def _bytes(operation: BlockOperation, *roles: Role) -> int:
     return sum([each.bytes for each in operation.tensors if each.role in roles])

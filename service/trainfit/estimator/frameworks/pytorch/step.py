@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.reference import has_copy, running
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
-from trainfit.estimator.ledger import Kind
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
@@ -34,7 +34,7 @@ class Live(NamedTuple):
     peak: Peak
     gathering: int = 0
     """The part of `buffers` into which units are gathered."""
-    kind: Kind | None = None
+    kind: OperationKind | None = None
     """Of the operation at the peak."""
 
     @property
@@ -66,7 +66,7 @@ def leaves_last_layer_whole(plan: PytorchPlan) -> bool:
     return is_loss_outside(plan) and not policy.embedding_and_head_apart
 
 
-class Step:
+class MicroBatchStep:
     """The moments of one micro-batch: the last one where there are several. Of a run of equal
     stretches, along which memory changes by the same amount, those of its ends.
     """

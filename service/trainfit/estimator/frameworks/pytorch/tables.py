@@ -11,7 +11,7 @@ from trainfit.estimator.frameworks.pytorch import ends
 from trainfit.estimator.frameworks.pytorch.begun import Begun, seen
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_outputs
 from trainfit.estimator.frameworks.pytorch.layers import run_layer
-from trainfit.estimator.ledger import Group, Kind, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime, OperationKind
 from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.segment import Sums, Table, add_up
@@ -94,14 +94,14 @@ def _last(operations: Group) -> int:
     return saving[-1] + 1 if saving else 0
 
 
-def _before_saved(operation: Operation) -> int:
+def _before_saved(operation: BlockOperation) -> int:
     """Bytes that the operation that runs backward first begins with, without what it saved."""
     first, saved = operation.backward.course[0], operation.backward.saved
     return sum([each.bytes for each in first]) if saved and not set(first) & set(saved) else 0
 
 
-def _saves(operation: Operation) -> bool:
-    return operation.kind is Kind.PRODUCT or any(
+def _saves(operation: BlockOperation) -> bool:
+    return operation.kind is OperationKind.PRODUCT or any(
         row.lifetime is Lifetime.SAVED for row in operation.tensors
     )
 
@@ -118,7 +118,7 @@ def end_tables(
     sizes: PytorchLegend, way: PytorchWay, final_norms: tuple[Norm, ...], in_forward: bool
 ) -> EndTables:
     final_norm, head = ends.norm_and_head(sizes, way, final_norms, in_forward=in_forward)
-    logits = sum([each.output_bytes for each in head if each.kind is Kind.PRODUCT])
+    logits = sum([each.output_bytes for each in head if each.kind is OperationKind.PRODUCT])
     return EndTables(add_up((final_norm,), DROPPED), add_up((head,), DROPPED), logits)
 
 

@@ -3,7 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.frameworks.pytorch.passes import NOTHING, ChunkPasses, Passes, ends_of
+from trainfit.estimator.frameworks.pytorch.passes import (
+    NOTHING,
+    ChunkPasses,
+    MicroBatchPasses,
+    ends_of,
+)
 from trainfit.estimator.frameworks.pytorch.schedules import (
     BREADTH_FIRST,
     FORWARD,
@@ -47,7 +52,7 @@ def timeline(ledger: PytorchLedger, rank: int) -> Timeline | None:
     return Timeline(len(actions) + omitted, [*passes[:middle], *late])
 
 
-def _passes(actions: list[Action], chunks: Sequence[Passes]) -> Iterator[Pass]:
+def _passes(actions: list[Action], chunks: Sequence[MicroBatchPasses]) -> Iterator[Pass]:
     """Warm-up ends with the first backward, the steady state with the last forward."""
     first = next(i for i, action in enumerate(actions) if action.direction != FORWARD)
     last = max(i for i, action in enumerate(actions) if action.direction == FORWARD)

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import NamedTuple
 
 from trainfit.estimator.blocks.tower import pytorch as tower
-from trainfit.estimator.ledger import Group, Lifetime, Operation
+from trainfit.estimator.ledger import BlockOperation, Group, Lifetime
 from trainfit.estimator.legend import PytorchLegend, pytorch_legend_of
 from trainfit.estimator.local_adapters import adapters_of
 from trainfit.estimator.operations.pytorch import Modules
@@ -98,7 +98,7 @@ def adapter_parameters(plan: PytorchPlan) -> int:
     )
 
 
-class Stretch(NamedTuple):
+class TowerStretch(NamedTuple):
     """Part of a tower: its program, the name that it is frozen by, how often it is run, and how
     often besides for nobody.
     """
@@ -109,17 +109,17 @@ class Stretch(NamedTuple):
     unread: int = 0
 
 
-def _stretches(encoder: Encoder) -> Iterator[Stretch]:
+def _stretches(encoder: Encoder) -> Iterator[TowerStretch]:
     """Patches, layers and projectors. Those of earlier layers run beside these, and their features
     enter the text's layers: they are kept as the last one's are.
     """
-    yield Stretch(tower.patch_embedding, TOWER, 1)
-    yield Stretch(tower.layer, TOWER, encoder.num_layers, encoder.unread_layers)
+    yield TowerStretch(tower.patch_embedding, TOWER, 1)
+    yield TowerStretch(tower.layer, TOWER, encoder.num_layers, encoder.unread_layers)
     if encoder.last_norm:
-        yield Stretch(tower.last_norm, TOWER, 1)
+        yield TowerStretch(tower.last_norm, TOWER, 1)
     if encoder.adapter:
-        yield Stretch(tower.adapter, TOWER, 1)
-    yield Stretch(tower.projector, "multi_modal_projector", 1 + encoder.deep_mergers)
+        yield TowerStretch(tower.adapter, TOWER, 1)
+    yield TowerStretch(tower.projector, "multi_modal_projector", 1 + encoder.deep_mergers)
 
 
 def _segments(
@@ -144,7 +144,7 @@ def _segments(
 
 
 def _run(
-    stretch: Stretch, encoder: Encoder, sizes: PytorchLegend, way: PytorchWay
+    stretch: TowerStretch, encoder: Encoder, sizes: PytorchLegend, way: PytorchWay
 ) -> tuple[Group, ...]:
     """What a stretch leaves behind: nothing of what is frozen has an adapter."""
     adapters, module = sizes.adapters, stretch.module
@@ -201,7 +201,7 @@ def _begun(groups: tuple[Group, ...], *, trained: bool) -> tuple[Group, ...]:
     return tuple(seen)
 
 
-def _without_saved(operation: Operation, *, starts: bool) -> Operation:
+def _without_saved(operation: BlockOperation, *, starts: bool) -> BlockOperation:
     """All that is saved, or, where gradients start, what is saved for that of the input."""
     rows = [
         row

@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
 from trainfit.estimator.frameworks.pytorch.optimizers import width_of
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
-from trainfit.estimator.ledger import Operation
+from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
@@ -76,10 +76,10 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
 
 def trace(shares: Shares, content: Content) -> Trace:
     """The requests of a rank that has all of the model."""
-    return _Rank(shares, content).trace()
+    return _TracedRank(shares, content).trace()
 
 
-class _Rank(RecordedRank):
+class _TracedRank(RecordedRank):
     def __init__(self, shares: Shares, content: Content) -> None:
         super().__init__(shares, content)
         self._shares, self._content = shares, content
@@ -102,7 +102,7 @@ class _Rank(RecordedRank):
         if whole:
             self._recorder.make(whole)
 
-    def _matrices(self, operation: Operation) -> Iterator[int]:
+    def _matrices(self, operation: BlockOperation) -> Iterator[int]:
         """Bytes of a product's weight, and of the adapters beside it."""
         if operation.gemm is None:
             return

@@ -17,14 +17,19 @@ from trainfit.estimator.frameworks.megatron.nodes import Node, Nodes, nodes_of
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.passes import (
     BackwardMoment,
+    MegatronStretch,
+    ModelStretches,
     NodeStretches,
-    Stretch,
-    Stretches,
     block_input,
     reversed_steps,
 )
-from trainfit.estimator.frameworks.megatron.requests.rank import Key, RankRequests, Running, Unit
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.frameworks.megatron.requests.rank import (
+    Key,
+    RankRequests,
+    RunUnit,
+    UnitInFlight,
+)
+from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of
@@ -41,10 +46,12 @@ Slots = list[Callable[[], None]]
 """What of a chunk runs before the other one's turn, one after the other."""
 
 
-class ExchangingStretches(Stretches):
+class ExchangingStretches(ModelStretches):
     """Stretches whose layers are run in parts."""
 
-    def _told(self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]) -> Stretch:
+    def _told(
+        self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]
+    ) -> MegatronStretch:
         layer = self.run.model.layer_kinds[kind]
         parts = [(each, groups_of(each)) for each in layer.sublayers]
         whole = super()._told(kind, dict(parts).__getitem__)
@@ -95,26 +102,28 @@ class ExchangingStretches(Stretches):
         back: Iterable[BackwardMoment],
         read: Tensor,
         made: Tensor | None,
-    ) -> Stretch:
+    ) -> MegatronStretch:
         """A node through which the gradient of the residual stream flows."""
         kept = frozenset([e for e in node.saved if self._dropped.isdisjoint(e.dropped_by)])
         flow, added = self.gradient(), self.gradient()
-        return Stretch(kept, tuple(run), tuple(back), read, made, flow, flow, added)
+        return MegatronStretch(kept, tuple(run), tuple(back), read, made, flow, flow, added)
 
-    def _exchange(self, node: Node, modules: Mapping[str, Sequence[Operation]]) -> Stretch:
+    def _exchange(
+        self, node: Node, modules: Mapping[str, Sequence[BlockOperation]]
+    ) -> MegatronStretch:
         """A node of experts, or one that exchanges: what it is given is there all the time."""
         given = () if node.given is None else (node.given,)
         kept = frozenset([e for e in node.saved if self._dropped.isdisjoint(e.dropped_by)])
         run = tuple([(*moment, *given) for moment in forward(node.groups)])
         back = tuple(reversed_steps(node.groups, modules))
-        return Stretch(kept, run, back, node.given, node.handed, node.of_given, None)
+        return MegatronStretch(kept, run, back, node.given, node.handed, node.of_given, None)
 
 
-def _nodes_of(unit: Unit) -> NodeStretches:
+def _nodes_of(unit: RunUnit) -> NodeStretches:
     return next(each.nodes for each in unit.stretches if each.nodes is not None)
 
 
-def _parts(unit: Unit) -> list[list[Stretch]]:
+def _parts(unit: RunUnit) -> list[list[MegatronStretch]]:
     """What of a layer runs forward in each of its slots: before it a projection, behind it a norm,
     if it has these.
     """
@@ -135,8 +144,8 @@ def _parted(units: Sequence[Told], kind_of: Callable[[Told], str]) -> tuple[list
 
 
 def _on_stream(
-    dispatch: Stretch, experts: Stretch, combine: Stretch
-) -> tuple[Stretch, Stretch, Stretch]:
+    dispatch: MegatronStretch, experts: MegatronStretch, combine: MegatronStretch
+) -> tuple[MegatronStretch, MegatronStretch, MegatronStretch]:
     """The stretches with what the exchanging ones make, forward and backward, on their stream."""
     moved: dict[Tensor, Tensor] = {}
     for each in (dispatch, combine):
@@ -153,7 +162,7 @@ def _on_stream(
     def moment(tensors: Moment) -> Moment:
         return tuple([moved.get(each, each) for each in tensors])
 
-    def told(each: Stretch) -> Stretch:
+    def told(each: MegatronStretch) -> MegatronStretch:
         return replace(
             each,
             kept=frozenset(moment(tuple(each.kept))),
@@ -216,7 +225,7 @@ class ExchangingRank(RankRequests):
     def _run_backward(self, key: Key, step: str) -> None:
         self._pair(None, key, step)
 
-    def _units(self, content: Content) -> Iterator[Unit]:
+    def _units(self, content: Content) -> Iterator[RunUnit]:
         """The final norm runs with the last layer."""
         units = list(super()._units(content))
         for unit, following in zip_longest(units, units[1:]):
@@ -236,18 +245,18 @@ class ExchangingRank(RankRequests):
     def _forward_slots(self, key: Key, step: str) -> Slots:
         number, _ = key
         content, recorder = self._contents[number], self._recorder
-        flow, running = Flow(None), list[Running]()
+        flow, running = Flow(None), list[UnitInFlight]()
         self._running[key] = running
         before, layers, behind = _parted(list(self._units(content)), lambda each: each.kind)
         data = self._ledger.batch_bytes(content)
         masks: list[HeldTensor] = []
 
-        def whole(units: Sequence[Unit]) -> None:
+        def whole(units: Sequence[RunUnit]) -> None:
             for unit in units:
                 recorder.moment = f"{step} {unit.kind}_forward {number}"
                 self._before(unit, "")
                 here, flow.held = self._unit_forward(unit, flow.held)
-                running.append(Running(unit, here))
+                running.append(UnitInFlight(unit, here))
 
         def begin() -> None:
             flow.held = None if content.embedding else self._receive(key)
@@ -263,7 +272,7 @@ class ExchangingRank(RankRequests):
                 else:
                     self._waiting.setdefault(key, []).append(flow.held)
 
-        def part(place: int, unit: Unit, stretches: Sequence[Stretch]) -> None:
+        def part(place: int, unit: RunUnit, stretches: Sequence[MegatronStretch]) -> None:
             recorder.moment = f"{step} {unit.kind}_forward {number}"
             self._before(unit, f"copies {number} {place}")
             here = running[len(before) + place].here
@@ -272,8 +281,8 @@ class ExchangingRank(RankRequests):
                 recorder.run(self._stretches.forward(stretch), here)
                 flow.held = None if stretch.made is None else here.pop(stretch.made)
 
-        def start(place: int, unit: Unit, stretches: Sequence[Stretch]) -> None:
-            running.append(Running(unit, {}))
+        def start(place: int, unit: RunUnit, stretches: Sequence[MegatronStretch]) -> None:
+            running.append(UnitInFlight(unit, {}))
             part(place, unit, stretches)
 
         slots: Slots = [begin]
@@ -293,7 +302,7 @@ class ExchangingRank(RankRequests):
         flow, running = Flow(received), self._running.pop(key)
         first, layers, last = _parted(running, lambda each: each.unit.kind)
 
-        def whole(units: Sequence[Running]) -> None:
+        def whole(units: Sequence[UnitInFlight]) -> None:
             for unit, here in reversed(units):
                 recorder.moment = f"{step} {unit.kind}_backward {number}"
                 if unit.kind == "head":
@@ -320,7 +329,7 @@ class ExchangingRank(RankRequests):
         return [*slots, end]
 
     def _layer_backward(
-        self, layer: Running, flow: Flow, received: HeldTensor | None, moment: str
+        self, layer: UnitInFlight, flow: Flow, received: HeldTensor | None, moment: str
     ) -> Slots:
         """The gradient that comes is there until the layer is through, as are those of what its
         nodes branch off.
@@ -331,7 +340,7 @@ class ExchangingRank(RankRequests):
         branches: list[HeldTensor] = []
         on_way: list[HeldTensor | None] = []
 
-        def run(stretch: Stretch, gradient: HeldTensor | None) -> HeldTensor | None:
+        def run(stretch: MegatronStretch, gradient: HeldTensor | None) -> HeldTensor | None:
             recorder.moment = moment
             if gradient is not None and stretch.of_made is not None:
                 here[stretch.of_made] = gradient
@@ -356,7 +365,7 @@ class ExchangingRank(RankRequests):
             on_way.append(run(nodes.combine, None))
             self._let_go(given, came)
 
-        def pass_on(stretch: Stretch | None, *, flows: bool = False) -> None:
+        def pass_on(stretch: MegatronStretch | None, *, flows: bool = False) -> None:
             if stretch is None:
                 return
             given = on_way.pop()

@@ -14,16 +14,16 @@ from collections.abc import Iterable, Set
 from functools import cache
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.megatron.requests.passes import Stretch, Stretches
+from trainfit.estimator.frameworks.megatron.requests.passes import MegatronStretch, ModelStretches
 from trainfit.estimator.frameworks.megatron.requests.rank import (
     Key,
     RankRequests,
+    RunUnit,
     StepRequests,
-    Unit,
 )
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Moment, turns
-from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Part, Passage
+from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Passage, TracePart
 
 POOL = "graphs"
 """The private pool that all graphs of a rank share."""
@@ -50,7 +50,7 @@ class Captured(NamedTuple):
 class Divided:
     """Stretches as TransformerEngine's graphs divide them."""
 
-    def __init__(self, stretches: Stretches) -> None:
+    def __init__(self, stretches: ModelStretches) -> None:
         self._sum = cache(lambda _stretch, _number: stretches.gradient())
         """The gradient of the residual stream behind so many additions."""
         self._within = cache(_within)
@@ -63,11 +63,11 @@ class Divided:
         others may hold.
         """
 
-    def of_read(self, stretch: Stretch, *, held: bool) -> Tensor | None:
+    def of_read(self, stretch: MegatronStretch, *, held: bool) -> Tensor | None:
         """The gradient before a stretch."""
         return self._course(stretch, held)[1]
 
-    def _captured(self, stretch: Stretch) -> Captured:
+    def _captured(self, stretch: MegatronStretch) -> Captured:
         course, within = _forward_course(stretch), self._within(stretch)
         inside = [moment for moment, captured in course if captured]
         beside = frozenset([each for moment, captured in course if not captured for each in moment])
@@ -85,7 +85,7 @@ class Divided:
             tuple(inputs), outputs, Passage(forward), Passage(backward), *handed or (None,)
         )
 
-    def _forward(self, stretch: Stretch, given: bool) -> Passage:
+    def _forward(self, stretch: MegatronStretch, given: bool) -> Passage:
         elsewhere = self._within(stretch) | _some(None if given else stretch.read)
         course = _forward_course(stretch)
         allowed = frozenset([each for moment, _ in course for each in moment]) - elsewhere
@@ -93,7 +93,7 @@ class Divided:
         kept = (self._kept(stretch) | _some(stretch.made)) & allowed
         return Passage(turns(moments, allowed & _some(stretch.read), kept))
 
-    def _backward(self, stretch: Stretch, read: bool, given: bool, held: bool) -> Passage:
+    def _backward(self, stretch: MegatronStretch, read: bool, given: bool, held: bool) -> Passage:
         course, of_read = self._course(stretch, held)
         kept = self._kept(stretch) - _some(None if read else stretch.read)
         incoming = _some(stretch.of_made if given else None)
@@ -103,13 +103,13 @@ class Divided:
         handed = (_some(of_read) & between) | (incoming if held else frozenset())
         return Passage(turns(moments, (*kept, *incoming), handed))
 
-    def _kept(self, stretch: Stretch) -> frozenset[Tensor]:
+    def _kept(self, stretch: MegatronStretch) -> frozenset[Tensor]:
         """What backward reads beside graphs of what forward made there."""
         back, _ = self._course(stretch, held=True)
         read = frozenset([each for moment, captured in back if not captured for each in moment])
         return (stretch.kept & read) - self._within(stretch)
 
-    def _course(self, stretch: Stretch, held: bool) -> tuple[Course, Tensor | None]:
+    def _course(self, stretch: MegatronStretch, held: bool) -> tuple[Course, Tensor | None]:
         """Backward, and the gradient before the stretch. To what others hold, and to what comes
         from beside a graph or goes there, no part adds its own in place.
         """
@@ -149,7 +149,7 @@ class RankWithGraphs(RankRequests):
             self._stand("cublas of the graph", self._standing.cublas, self._standing.cublas)
         self._step(STEP)
         recorder.end_pool(POOL)
-        return Graphs(recorder.cut(), Part())
+        return Graphs(recorder.cut(), TracePart())
 
     def _graphs_of_layers(self) -> Graphs:
         """Layers run once as they will be captured, outside the pool, before they are."""
@@ -172,7 +172,7 @@ class RankWithGraphs(RankRequests):
         self._step(STEP)
         return Graphs(captured, recorder.cut())
 
-    def _layers(self, number: int) -> list[Stretch]:
+    def _layers(self, number: int) -> list[MegatronStretch]:
         units = self._units(self._contents[number])
         return [each for unit in units for each in unit.stretches if each.captured]
 
@@ -229,7 +229,7 @@ class RankWithGraphs(RankRequests):
         return None
 
     def _unit_forward(
-        self, unit: Unit, stream: HeldTensor | None
+        self, unit: RunUnit, stream: HeldTensor | None
     ) -> tuple[dict[Tensor, HeldTensor], HeldTensor | None]:
         if self._divided is None:
             return super()._unit_forward(unit, stream)
@@ -243,7 +243,7 @@ class RankWithGraphs(RankRequests):
 
     def _unit_backward(
         self,
-        unit: Unit,
+        unit: RunUnit,
         here: dict[Tensor, HeldTensor],
         gradient: HeldTensor | None,
         received: HeldTensor | None,
@@ -263,15 +263,15 @@ class RankWithGraphs(RankRequests):
         return gradient
 
 
-def _forward_course(stretch: Stretch) -> Course:
+def _forward_course(stretch: MegatronStretch) -> Course:
     return [(each, number in stretch.captured) for number, each in enumerate(stretch.forward)]
 
 
-def _within(stretch: Stretch) -> frozenset[Tensor]:
+def _within(stretch: MegatronStretch) -> frozenset[Tensor]:
     return _made(_forward_course(stretch), _some(stretch.read), captured=True)
 
 
-def _known(stretch: Stretch) -> frozenset[Tensor]:
+def _known(stretch: MegatronStretch) -> frozenset[Tensor]:
     """What is there before a backward, or came in its forward."""
     named = [each for moment in stretch.forward for each in moment]
     return stretch.kept.union(named, _some(stretch.of_made))

@@ -21,10 +21,10 @@ from math import ceil
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.requests.muon import dealt, orthogonalise
-from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
+from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
 from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon
-from trainfit.estimator.trace.recorder import Part, Recorder
+from trainfit.estimator.trace.recorder import Recorder, TracePart
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 GRADIENT = 4
@@ -33,14 +33,14 @@ BUFFERS = "buffers"
 """The stream on which DistributedDataParallel is set up."""
 
 
-Group = Sequence[Parameter]
+Group = Sequence[LocalParameter]
 """What an optimizer steps with the same settings."""
 
 
-class Chunk(NamedTuple):
+class ChunkBuffers(NamedTuple):
     """A chunk's parameters in the order of its modules, and the buffers that have them."""
 
-    parameters: Sequence[Parameter]
+    parameters: Sequence[LocalParameter]
     buffers: Sequence[Buffer]
 
 
@@ -49,17 +49,17 @@ class Stepped(NamedTuple):
     its moments beside what it borrows, and in later ones; and the bytes that it keeps and borrows.
     """
 
-    main: Part
-    first: Part
-    later: Part
+    main: TracePart
+    first: TracePart
+    later: TracePart
     kept_bytes: int
     borrowed_bytes: int
 
 
-class Model:
+class ModelChunks:
     """The chunks of a pipeline rank."""
 
-    def __init__(self, plan: MegatronPlan, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, plan: MegatronPlan, chunks: Sequence[ChunkBuffers]) -> None:
         self._plan, self._chunks, self._states = plan, chunks, plan.step.states
         self._by_muon, self._deals = is_muon(plan.step.states), deals_whole(plan)
         self._ranks = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
@@ -84,7 +84,7 @@ class Model:
                         recorder.release(own[number, index].pop(0))
         return recorder
 
-    def _copies(self, parameter: Parameter) -> list[int]:
+    def _copies(self, parameter: LocalParameter) -> list[int]:
         """Bytes of each tensor that a parameter is."""
         narrow = self._states.narrow
         if narrow is None or not (narrow.alone and parameter.narrow):
@@ -101,7 +101,7 @@ class Model:
             return self._states.weights * buffer.numel
         return buffer.numel // (2 if self._plan.step.narrow_recipe == "nvfp4" else 1)
 
-    def _has(self, buffer: Buffer, parameter: Parameter) -> bool:
+    def _has(self, buffer: Buffer, parameter: LocalParameter) -> bool:
         narrow = self._states.narrow
         apart = narrow is not None and narrow.alone
         same = not apart or buffer.narrow == parameter.narrow
@@ -153,7 +153,7 @@ class Model:
                 recorder.release(*[recorder.make(nbytes) for nbytes in sizes if nbytes])
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[LocalParameter]:
         """The parameters of all chunks, whole."""
         return [each for chunk in self._chunks for each in chunk.parameters]
 
@@ -178,19 +178,19 @@ class Model:
             if group:
                 yield group
 
-    def _kind(self, parameter: Parameter) -> tuple[bool, bool, bool]:
+    def _kind(self, parameter: LocalParameter) -> tuple[bool, bool, bool]:
         """What parameters of one group have in common."""
         scalar = self._by_muon and not parameter.matrices
         return scalar, parameter.expert, parameter.vector
 
     @cached_property
-    def _dealt(self) -> tuple[list[list[Parameter]], ...]:
+    def _dealt(self) -> tuple[list[list[LocalParameter]], ...]:
         """What every rank is dealt of dense parameters, and of those of experts."""
         every = [each for each in self.parameters if not each.frozen]
         kinds = ([each for each in every if each.expert == expert] for expert in (False, True))
         return tuple(map(dealt, kinds, self._ranks))
 
-    def _each(self, share: int) -> Iterator[Parameter]:
+    def _each(self, share: int) -> Iterator[LocalParameter]:
         shards = self._plan.layout.optimizer_shards
         if self._deals:
             for hands in self._dealt:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import cycle
 from operator import attrgetter
 
-from trainfit.estimator.frameworks.megatron.requests.parameters import Matrix, Parameter
+from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter, Matrix
 from trainfit.estimator.trace.recorder import HeldTensor, Recorder
 
 ITERATIONS = 5
@@ -20,7 +20,7 @@ WIDE, NARROW = 4, 2
 """Bytes of an element outside and within the iteration (muon_fp32_matmul_prec: medium)."""
 
 
-def orthogonalise(parameters: Iterable[Parameter], recorder: Recorder) -> None:
+def orthogonalise(parameters: Iterable[LocalParameter], recorder: Recorder) -> None:
     """One parameter after the other, each with Nesterov's momentum."""
     before: HeldTensor | None = None
     for parameter in parameters:
@@ -32,7 +32,7 @@ def orthogonalise(parameters: Iterable[Parameter], recorder: Recorder) -> None:
         recorder.release(before)
 
 
-def _update(parameter: Parameter, recorder: Recorder) -> HeldTensor:
+def _update(parameter: LocalParameter, recorder: Recorder) -> HeldTensor:
     if len(parameter.matrices) == 1:
         return _orthogonal(parameter.matrices[0], recorder)
     copies = [recorder.make(WIDE * each.numel) for each in parameter.matrices]
@@ -59,11 +59,11 @@ def _orthogonal(matrix: Matrix, recorder: Recorder) -> HeldTensor:
     return twice
 
 
-def dealt(parameters: Iterable[Parameter], ranks: int) -> list[list[Parameter]]:
+def dealt(parameters: Iterable[LocalParameter], ranks: int) -> list[list[LocalParameter]]:
     """What each rank is dealt of whole parameters, by their size: up to the last rank and back to
     the first. Source: layer_wise_optimizer.py (_shard_params_ping_pong).
     """
-    hands = [list[Parameter]() for _ in range(ranks)]
+    hands = [list[LocalParameter]() for _ in range(ranks)]
     turns = cycle((*hands, *reversed(hands)))
     for hand, each in zip(turns, sorted(parameters, key=attrgetter("numel")), strict=False):
         hand.append(each)

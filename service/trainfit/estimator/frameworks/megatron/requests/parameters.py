@@ -26,7 +26,7 @@ class Matrix(NamedTuple):
     side: int
 
 
-class Parameter(NamedTuple):
+class LocalParameter(NamedTuple):
     """A parameter on one rank. One that is `shared` by the first and the last stage has a bucket
     of its own. A linear may read one that is `narrow` in fp8 or fp4. Beside adapters others are
     `frozen`: they have no gradients and no states. One that is neither a vector nor of the
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
     matrices: tuple[Matrix, ...] = ()
 
 
-class ChunkParameters:
+class PipelineParameters:
     """The parameters of the chunks of a plan's ranks."""
 
     def __init__(
@@ -65,11 +65,11 @@ class ChunkParameters:
         """Those of a kind of layer; likewise of a multi-token prediction below."""
         self.depth = cache(self._depth)
 
-    def of(self, content: Content) -> list[Parameter]:
+    def of(self, content: Content) -> list[LocalParameter]:
         """The parameters of a chunk, in the order of its modules."""
         return [each for each in self._chunk(content) if each.numel]
 
-    def _chunk(self, content: Content) -> Iterator[Parameter]:
+    def _chunk(self, content: Content) -> Iterator[LocalParameter]:
         divided = self._divided
         if content.embedding_weights:
             words, *others = embedding_weights(divided)
@@ -87,7 +87,7 @@ class ChunkParameters:
             for weight in head.weights(divided.model.output_layer, rows, copy_of_embedding=copied):
                 yield self._one(weight)._replace(shared=self._head_shared)
 
-    def _depth(self) -> tuple[Parameter, ...]:
+    def _depth(self) -> tuple[LocalParameter, ...]:
         """Both norms, the projection, the layer, its norm."""
         spec = self._divided.model.mtp
         if spec is None:
@@ -95,8 +95,8 @@ class ChunkParameters:
         projection, *norms = map(self._one, mtp.weights(spec, self._divided.model.hidden_size))
         return (*norms[:2], projection, *self.layer(spec.layer_kind), *norms[2:])
 
-    def _layer_parameters(self, kind: int) -> tuple[Parameter, ...]:
-        found: list[Parameter] = []
+    def _layer_parameters(self, kind: int) -> tuple[LocalParameter, ...]:
+        found: list[LocalParameter] = []
         layer = self._divided.model.layer_kinds[kind]
         for sublayer in layer.sublayers:
             found += [self._one(norm.weights(each, "norm")) for each in sublayer.norms]
@@ -107,7 +107,7 @@ class ChunkParameters:
             found = [each._replace(narrow=False) for each in found]
         return tuple(found)
 
-    def _block(self, block: Block) -> Iterator[Parameter]:
+    def _block(self, block: Block) -> Iterator[LocalParameter]:
         """The parameters of a block, what is projected with at once first. Of feed-forward networks
         the first matrices come before the second ones.
         """
@@ -126,14 +126,14 @@ class ChunkParameters:
             elif not weight.packed:
                 yield self._one(weight)
 
-    def _one(self, *weights: Weight) -> Parameter:
+    def _one(self, *weights: Weight) -> LocalParameter:
         local = self._table.local(weights)
         first = weights[0]
         vector = first.vector or first.bucket == "norm"
         linear = local.linear + local.expert
         is_matrix = not vector and linear + local.router > 0
         every = [self._table.local([each]) for each in weights if is_matrix]
-        return Parameter(
+        return LocalParameter(
             local.dense + local.expert,
             first.split is Split.EXPERT,
             vector,

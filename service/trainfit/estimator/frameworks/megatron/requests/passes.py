@@ -18,16 +18,16 @@ from trainfit.estimator.frameworks.megatron.layers import (
     norms_stand_apart,
     sublayer_groups,
 )
-from trainfit.estimator.ledger import Group, Operation
+from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
-from trainfit.estimator.run import Way
+from trainfit.estimator.run import MegatronStep
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import Moment, backward, forward, operations, saved, turns
 from trainfit.estimator.trace.recorder import Passage
 from trainfit.specs.blocks import Sublayer
 
 Shape = tuple[int, int]
-NO_MODULES: Mapping[str, Sequence[Operation]] = {}
+NO_MODULES: Mapping[str, Sequence[BlockOperation]] = {}
 
 
 class BackwardMoment(NamedTuple):
@@ -43,7 +43,7 @@ class BackwardMoment(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stretch:
+class MegatronStretch:
     """An embedding, a layer, a final norm or a head. `read` and `made` are the residual stream
     before and behind it, `of_read` and `of_made` its gradient there, `added` that behind it where
     the one that came may not be added to. `inputs` are what it is made again from. Of the moments
@@ -66,14 +66,14 @@ class Stretch:
 class NodeStretches(NamedTuple):
     """The nodes of a layer, each a stretch; whether the layer `shares` experts."""
 
-    first: Stretch
-    dispatch: Stretch | None
-    experts: Stretch
-    combine: Stretch | None
+    first: MegatronStretch
+    dispatch: MegatronStretch | None
+    experts: MegatronStretch
+    combine: MegatronStretch | None
     shares: bool
 
 
-class Stretches:
+class ModelStretches:
     """The stretches of one model, each told once."""
 
     def __init__(self, ledger: MegatronLedger) -> None:
@@ -98,13 +98,13 @@ class Stretches:
         by somebody else.
         """
 
-    def shapes(self, stretch: Stretch) -> frozenset[Shape]:
+    def shapes(self, stretch: MegatronStretch) -> frozenset[Shape]:
         """The shapes of which its backward leaves dummies."""
         if not self.run.framework.gradient_accumulation_fusion:
             return frozenset()
         return frozenset([step.shape for step in stretch.backward if step.shape is not None])
 
-    def of_read(self, stretch: Stretch, *, held: bool) -> Tensor | None:
+    def of_read(self, stretch: MegatronStretch, *, held: bool) -> Tensor | None:
         """The gradient before a stretch."""
         return stretch.added if held and stretch.added is not None else stretch.of_read
 
@@ -114,22 +114,22 @@ class Stretches:
             self._dummies[shape] = Tensor("dummy weight gradient", shape, 2, ())
         return self._dummies[shape]
 
-    def _forward(self, stretch: Stretch) -> Passage:
+    def _forward(self, stretch: MegatronStretch) -> Passage:
         read = () if stretch.read is None else (stretch.read,)
         made = () if stretch.made is None else (stretch.made,)
         return Passage(turns(stretch.forward, read, [*stretch.kept, *made]))
 
-    def _again(self, stretch: Stretch) -> Passage:
+    def _again(self, stretch: MegatronStretch) -> Passage:
         made = () if stretch.made is None else (stretch.made,)
         return Passage(turns(stretch.forward, stretch.inputs, [*stretch.kept, *made]))
 
-    def _dropping(self, stretch: Stretch, keeps_input: bool) -> Passage:
+    def _dropping(self, stretch: MegatronStretch, keeps_input: bool) -> Passage:
         kept = [stretch.made, *(stretch.inputs if keeps_input else ())]
         given = [each for each in (stretch.read,) if each is not None]
         stays = [each for each in kept if each is not None]
         return Passage(turns(stretch.forward, given, stays))
 
-    def _backward(self, stretch: Stretch, new: frozenset[Shape], held: bool) -> Passage:
+    def _backward(self, stretch: MegatronStretch, new: frozenset[Shape], held: bool) -> Passage:
         moments: list[Moment] = []
         flow = stretch.of_made
         for moment, shape, adds, _ in stretch.backward:
@@ -146,7 +146,9 @@ class Stretches:
         kept = [each for each in stays if each is not None]
         return Passage(turns(moments, given, [*kept, *map(self.dummy, new)]))
 
-    def _into_stream(self, groups: tuple[Group, ...], inputs: tuple[Tensor, ...] = ()) -> Stretch:
+    def _into_stream(
+        self, groups: tuple[Group, ...], inputs: tuple[Tensor, ...] = ()
+    ) -> MegatronStretch:
         """What makes the residual stream, and is the last reader of its gradient: the lookup, or
         the projection of a multi-token prediction.
         """
@@ -158,9 +160,11 @@ class Stretches:
             run = [tuple([each for each in moment if each in saved(groups)]) for moment in run]
         run.append((*run[-1][-1:], made))
         back = tuple(reversed_steps(groups))
-        return Stretch(saved(groups), tuple(run), back, None, made, None, of_made, inputs=inputs)
+        return MegatronStretch(
+            saved(groups), tuple(run), back, None, made, None, of_made, inputs=inputs
+        )
 
-    def _depth(self) -> tuple[Stretch, ...]:
+    def _depth(self) -> tuple[MegatronStretch, ...]:
         spec = self.run.model.mtp
         if spec is None or not self.run.mtp_layers:
             return ()
@@ -172,27 +176,31 @@ class Stretches:
             self._behind(behind, hands=True),
         )
 
-    def _behind(self, groups: tuple[Group, ...], *, hands: bool) -> Stretch:
+    def _behind(self, groups: tuple[Group, ...], *, hands: bool) -> MegatronStretch:
         """A final norm or a head: what its backward makes last is handed on, a norm is handed the
         gradient before that.
         """
         back = tuple(reversed_steps(groups))
         last, run = back[-1].moment, tuple(forward(groups))
         if not hands:
-            return Stretch(saved(groups), run, back, None, None, last[-1], None)
+            return MegatronStretch(saved(groups), run, back, None, None, last[-1], None)
         read = block_input(groups)
         inputs = () if read is None else (read,)
-        return Stretch(saved(groups), run, back, read, None, last[-1], last[-2], None, inputs)
+        return MegatronStretch(
+            saved(groups), run, back, read, None, last[-1], last[-2], None, inputs
+        )
 
-    def layer_of(self, kind: int, way: Way) -> Stretch:
+    def layer_of(self, kind: int, way: MegatronStep) -> MegatronStretch:
         """The stretch of a kind of layer that runs in another way."""
         step = partial(TransformerEngine, self._ledger.sizes, way)
         return self._told(kind, lambda each: tuple(sublayer_groups(step(), each)))
 
-    def _layer(self, kind: int) -> Stretch:
+    def _layer(self, kind: int) -> MegatronStretch:
         return self._told(kind, self._ledger.sublayer)
 
-    def _told(self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]) -> Stretch:
+    def _told(
+        self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]
+    ) -> MegatronStretch:
         """The residual stream and its gradient pass through."""
         layer = self.run.model.layer_kinds[kind]
         parts = [(each, groups_of(each)) for each in layer.sublayers]
@@ -215,7 +223,7 @@ class Stretches:
         every = [each for _, groups in parts for each in saved(groups)]
         kept = frozenset([each for each in every if self._dropped.isdisjoint(each.dropped_by)])
         inputs = reads[:1]
-        return Stretch(
+        return MegatronStretch(
             kept,
             tuple(run),
             tuple(back),
@@ -247,11 +255,11 @@ class Stretches:
             return frozenset()
         return frozenset(map(id, captured_operations(sublayer, groups, self.run)))
 
-    def modules(self, groups: tuple[Group, ...]) -> dict[str, list[Operation]]:
+    def modules(self, groups: tuple[Group, ...]) -> dict[str, list[BlockOperation]]:
         """The operations of each module that runs again by itself, which they do before the last of
         them runs backward.
         """
-        modules: dict[str, list[Operation]] = {}
+        modules: dict[str, list[BlockOperation]] = {}
         for operation in (each for group in groups for each in group):
             rows = [row.dropped_by for row in operation.tensors]
             names = [name for told in (operation.modules, *rows) for name in told]
@@ -269,7 +277,7 @@ class Stretches:
 
 def reversed_steps(
     groups: Sequence[Group],
-    modules: Mapping[str, Sequence[Operation]] = NO_MODULES,
+    modules: Mapping[str, Sequence[BlockOperation]] = NO_MODULES,
     captured: frozenset[int] = frozenset(),
 ) -> Iterator[BackwardMoment]:
     """Operations backward, from the last to the first. Those of a module run forward again before

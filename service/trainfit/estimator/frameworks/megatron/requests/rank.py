@@ -7,12 +7,16 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
-from trainfit.estimator.frameworks.megatron.requests.passes import Shape, Stretch, Stretches
+from trainfit.estimator.frameworks.megatron.requests.passes import (
+    MegatronStretch,
+    ModelStretches,
+    Shape,
+)
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import Content
 from trainfit.estimator.schedule import Turn, chunk_of, microbatch_of, order_of, warm_up
 from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Part, Recorder
+from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Recorder, TracePart
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 Key = tuple[int, int]
@@ -43,8 +47,8 @@ class StepRequests(NamedTuple):
     there before the later one, the most that are there in it, and when; and what CUDA graphs do.
     """
 
-    first: Part
-    later: Part
+    first: TracePart
+    later: TracePart
     before: int
     peak_bytes: int
     peak_moment: str
@@ -52,21 +56,21 @@ class StepRequests(NamedTuple):
     graphs: Graphs | None = None
 
 
-class Unit(NamedTuple):
+class RunUnit(NamedTuple):
     """Stretches that run as one, with kinds of `layers`. Layers that run `again` in backward keep
     what the first reads.
     """
 
     kind: UnitKind
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[MegatronStretch, ...]
     again: bool = False
     layers: tuple[int | None, ...] = ()
 
 
-class Running(NamedTuple):
+class UnitInFlight(NamedTuple):
     """A unit of a micro-batch, with the tensors of it that are there."""
 
-    unit: Unit
+    unit: RunUnit
     here: dict[Tensor, HeldTensor]
 
 
@@ -77,11 +81,11 @@ class RankRequests:
         self,
         plan: MegatronPlan,
         ledger: MegatronLedger,
-        stretches: Stretches,
+        stretches: ModelStretches,
         number: int,
         contents: Sequence[Content],
         standing: Standing,
-        layer: Callable[[int], Stretch] | None = None,
+        layer: Callable[[int], MegatronStretch] | None = None,
     ) -> None:
         """`layer` is the stretch of the next layer of a kind, unless all of a kind are alike."""
         self._plan, self._ledger, self._stretches = plan, ledger, stretches
@@ -94,7 +98,7 @@ class RankRequests:
         self._recorder = Recorder()
         self._dummies: set[Shape] = set()
         self._once: set[str] = set()
-        self._running: dict[Key, list[Running]] = {}
+        self._running: dict[Key, list[UnitInFlight]] = {}
         self._waiting: dict[Key, list[HeldTensor]] = {}
         self._received: HeldTensor | None = None
         self._sent: HeldTensor | None = None
@@ -188,7 +192,7 @@ class RankRequests:
             self._recorder.moment = f"{step} {unit.kind}_forward {number}"
             self._before(unit, f"copies {number} {place}")
             here, stream = self._unit_forward(unit, stream)
-            running.append(Running(unit, here))
+            running.append(UnitInFlight(unit, here))
         if mask is not None:
             self._recorder.release(mask)
         if stream is not None:
@@ -227,7 +231,7 @@ class RankRequests:
             recorder.release(sent)
 
     def _unit_forward(
-        self, unit: Unit, stream: HeldTensor | None
+        self, unit: RunUnit, stream: HeldTensor | None
     ) -> tuple[dict[Tensor, HeldTensor], HeldTensor | None]:
         """What a unit keeps, and the residual stream behind it."""
         kept: dict[Tensor, HeldTensor] = {}
@@ -242,7 +246,9 @@ class RankRequests:
             kept.update(here)
         return kept, stream
 
-    def _read(self, stretch: Stretch, stream: HeldTensor | None) -> dict[Tensor, HeldTensor]:
+    def _read(
+        self, stretch: MegatronStretch, stream: HeldTensor | None
+    ) -> dict[Tensor, HeldTensor]:
         """The residual stream as a stretch reads it: what a multi-token prediction keeps of it
         stands for it.
         """
@@ -260,7 +266,7 @@ class RankRequests:
 
     def _unit_backward(
         self,
-        unit: Unit,
+        unit: RunUnit,
         here: dict[Tensor, HeldTensor],
         gradient: HeldTensor | None,
         received: HeldTensor | None,
@@ -288,7 +294,7 @@ class RankRequests:
         return gradient
 
     def _run_again(
-        self, unit: Unit, here: dict[Tensor, HeldTensor]
+        self, unit: RunUnit, here: dict[Tensor, HeldTensor]
     ) -> tuple[list[dict[Tensor, HeldTensor]], HeldTensor | None]:
         """Forward with all that backward needs, from the inputs of the first stretch."""
         heres, stream = list[dict[Tensor, HeldTensor]](), None
@@ -303,26 +309,26 @@ class RankRequests:
             heres.append(own)
         return heres, stream
 
-    def _units(self, content: Content) -> Iterator[Unit]:
+    def _units(self, content: Content) -> Iterator[RunUnit]:
         """The units of a chunk in forward order."""
         stretches, policy = self._stretches, self._plan.step.recompute
         if content.embedding:
-            yield Unit("embedding", (stretches.embedding,))
+            yield RunUnit("embedding", (stretches.embedding,))
         layers = list(map(self._layer, content.kinds))
         size = policy.num_layers if policy.full == "uniform" else 1
         for first in range(0, len(layers), size):
             again = bool(layers) and self._ledger.is_recomputed(first, content.kinds[first])
             kinds = content.kinds[first : first + size]
-            yield Unit("layer", tuple(layers[first : first + size]), again, kinds)
+            yield RunUnit("layer", tuple(layers[first : first + size]), again, kinds)
         if content.final_norm:
-            yield Unit("final_norm", (stretches.final_norm,))
+            yield RunUnit("final_norm", (stretches.final_norm,))
         for _ in range(content.mtp_layers):
-            yield Unit("mtp", stretches.depth, self._ledger.recomputes_mtp, (None,))
+            yield RunUnit("mtp", stretches.depth, self._ledger.recomputes_mtp, (None,))
         if content.output_layer:
             for _ in range(1 + self._plan.mtp_layers):
-                yield Unit("head", (stretches.head,))
+                yield RunUnit("head", (stretches.head,))
 
-    def _before(self, unit: Unit, copies: str) -> None:
+    def _before(self, unit: RunUnit, copies: str) -> None:
         """What is there from the first layer or head that runs on, and the `copies` that this one
         keeps of its weights.
         """

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from trainfit.estimator.frameworks.megatron.requests.passes import Stretch, Stretches
+from trainfit.estimator.frameworks.megatron.requests.passes import MegatronStretch, ModelStretches
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE
 from trainfit.resolve.megatron.plan import MegatronPlan
@@ -25,13 +25,13 @@ def is_uneven(plan: MegatronPlan) -> bool:
     return plan.model.has_experts and plan.layout.ep > 1 and not plan.routing.pad_to_capacity
 
 
-def layers(stretches: Stretches, memo: Memo, course: int) -> Callable[[int], Stretch]:
+def layers(stretches: ModelStretches, memo: Memo, course: int) -> Callable[[int], MegatronStretch]:
     """A layer of a kind each time with one of the loads, in one of many courses."""
     loaded, choose = memo(_loaded, stretches), Random(course).choice
     return lambda kind: choose(loaded[kind]) if kind in loaded else stretches.layer(kind)
 
 
-def _loaded(stretches: Stretches) -> dict[int, list[Stretch]]:
+def _loaded(stretches: ModelStretches) -> dict[int, list[MegatronStretch]]:
     """Kinds of layers with experts, with every load."""
     way = stretches.run.way
     mean = way.routing.imbalance_factor

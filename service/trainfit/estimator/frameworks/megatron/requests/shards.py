@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import lcm
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.megatron.requests.parameters import Parameter
+from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
 
 ALIGNED = 64
 """Elements; likewise below."""
@@ -23,7 +23,7 @@ class Bucket(NamedTuple):
 
     start: int
     end: int
-    placed: tuple[tuple[int, Parameter], ...]
+    placed: tuple[tuple[int, LocalParameter], ...]
 
 
 class Buffer(NamedTuple):
@@ -40,7 +40,7 @@ class Buffer(NamedTuple):
     def numel(self) -> int:
         return self.buckets[-1].end if self.buckets else 0
 
-    def pieces(self, rank: int) -> Iterator[Parameter]:
+    def pieces(self, rank: int) -> Iterator[LocalParameter]:
         """What a rank steps of each parameter that it has a part of, in the buffer's order."""
         for bucket in self.buckets:
             share = (bucket.end - bucket.start) // self.ranks
@@ -52,7 +52,7 @@ class Buffer(NamedTuple):
 
 
 def buffer(
-    parameters: Sequence[Parameter],
+    parameters: Sequence[LocalParameter],
     ranks: int,
     bucket_size: int | None,
     *,
@@ -64,7 +64,7 @@ def buffer(
     """
     multiple = lcm(ranks, BUCKET_END, BUCKET_END_FOR_BANDWIDTH if for_bandwidth else 1)
     buckets: list[Bucket] = []
-    placed: list[tuple[int, Parameter]] = []
+    placed: list[tuple[int, LocalParameter]] = []
     start = at = 0
 
     def close(end: int) -> int:

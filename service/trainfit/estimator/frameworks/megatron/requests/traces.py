@@ -24,12 +24,12 @@ from trainfit.estimator.frameworks.megatron.requests.exchanging import (
     ExchangingStretches,
 )
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
-from trainfit.estimator.frameworks.megatron.requests.model import Chunk, Model
+from trainfit.estimator.frameworks.megatron.requests.model import ChunkBuffers, ModelChunks
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
-    ChunkParameters,
-    Parameter,
+    LocalParameter,
+    PipelineParameters,
 )
-from trainfit.estimator.frameworks.megatron.requests.passes import Stretches
+from trainfit.estimator.frameworks.megatron.requests.passes import ModelStretches
 from trainfit.estimator.frameworks.megatron.requests.rank import (
     RankRequests,
     Standing,
@@ -47,7 +47,7 @@ from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.run import run_of
-from trainfit.estimator.trace.recorder import Part, Recorder, Trace
+from trainfit.estimator.trace.recorder import Recorder, Trace, TracePart
 from trainfit.resolve.megatron.plan import MegatronPlan
 
 MODEL, OPTIMIZER = 1 << 40, 1 << 41
@@ -61,13 +61,15 @@ class Traces:
         self._plan, self._memo = plan, memo
         self._ledger = memo(MegatronLedger, with_least_ep(run_of(plan)))
         self._beside = plan.framework.overlap_moe_expert_parallel_comm
-        self._stretches = memo(ExchangingStretches if self._beside else Stretches, self._ledger)
+        self._stretches = memo(
+            ExchangingStretches if self._beside else ModelStretches, self._ledger
+        )
         apart, tied = plan.layout.pipeline.pp > 1, plan.model.output_layer.tied
         words = apart and (tied or plan.mtp_layers > 0)
         table, frozen = parameters_of(plan, memo), plan.step.adapters is not None
         self._contents = [tuple([placement.content for placement in rank]) for rank in place(plan)]
         shapes = self._ledger.gemm_shapes(tuple(chain.from_iterable(self._contents)))
-        self._parameters = ChunkParameters(
+        self._parameters = PipelineParameters(
             table, shapes, words=words, head=apart and tied, frozen=frozen
         )
 
@@ -87,10 +89,12 @@ class Traces:
                 shares = found.by_states(shares)
             yield Alike(tuple(ranks), shares, found.of, uneven)
 
-    def model(self, number: int) -> Model:
+    def model(self, number: int) -> ModelChunks:
         """What a pipeline rank holds."""
         contents = enumerate(self._contents[number])
-        return Model(self._plan, [self._chunk(number, index, each) for index, each in contents])
+        return ModelChunks(
+            self._plan, [self._chunk(number, index, each) for index, each in contents]
+        )
 
     def steps(self, number: int, course: int | None = None) -> StepRequests:
         """What its forwards and backwards ask for; in a `course`, as many rows as happen to be
@@ -120,7 +124,7 @@ class Traces:
         sizes = [ceil(narrow.bytes * each.numel) for each in parameters if each.narrow]
         return tuple(chain.from_iterable([[size] * narrow.copies for size in sizes]))
 
-    def _chunk(self, number: int, index: int, content: Content) -> Chunk:
+    def _chunk(self, number: int, index: int, content: Content) -> ChunkBuffers:
         """Only the first chunk has buckets, where they are reduced during backward."""
         plan, layout = self._plan, self._plan.layout
         parameters = [*self._parameters.of(content), *self._adapters(content)]
@@ -144,14 +148,14 @@ class Traces:
             if own:
                 made = buffer(own, shards[expert], limit, for_bandwidth=padded, narrow=is_narrow)
                 buffers.append(made)
-        return Chunk(parameters, buffers)
+        return ChunkBuffers(parameters, buffers)
 
-    def _adapters(self, content: Content) -> Iterator[Parameter]:
+    def _adapters(self, content: Content) -> Iterator[LocalParameter]:
         """The adapters of the layers of a chunk."""
         if self._plan.step.adapters is not None:
             of_kinds = self._ledger.adapters()
             for kind in content.kinds:
-                yield from map(Parameter, of_kinds[kind])
+                yield from map(LocalParameter, of_kinds[kind])
 
     def _standing(self, contents: Sequence[Content]) -> Standing:
         ledger, plan = self._ledger, self._plan
@@ -199,11 +203,11 @@ class RankTraces:
             highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
         graphs = steps.graphs
         if graphs is not None:
-            graphs = graphs._replace(step=Part.joined(graphs.step, own.later))
+            graphs = graphs._replace(step=TracePart.joined(graphs.step, own.later))
         return Trace(
-            Part.joined(loaded.requests, own.main),
-            Part.joined(steps.first, own.first),
-            Part.joined(steps.later, own.later),
+            TracePart.joined(loaded.requests, own.main),
+            TracePart.joined(steps.first, own.first),
+            TracePart.joined(steps.later, own.later),
             resident + highest,
             moment,
             steps.tensors,
@@ -215,7 +219,7 @@ class RankTraces:
         return self._traces.steps(self._number)
 
     @cached_property
-    def _model(self) -> Model:
+    def _model(self) -> ModelChunks:
         return self._traces.model(self._number)
 
     @cached_property

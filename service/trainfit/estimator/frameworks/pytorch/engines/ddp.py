@@ -2,7 +2,7 @@
 torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.cpp.
 """
 
-from trainfit.estimator.frameworks.pytorch.engines.engine import Stage, Unsharded
+from trainfit.estimator.frameworks.pytorch.engines.engine import StageNumbers, Unsharded
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States
 from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -40,7 +40,7 @@ class Ddp(Unsharded):
             return Accumulated(whole=states.gradients)
         return super().accumulated(numbers, states)
 
-    def buffers(self, stage: Stage) -> int:
+    def buffers(self, stage: StageNumbers) -> int:
         """The buckets, where gradients are no views of them."""
         if not self._has_buckets or self._are_views:
             return 0

@@ -2,7 +2,7 @@
 (stage_1_and_2.py, stage3.py, parameter_offload.py).
 """
 
-from trainfit.estimator.frameworks.pytorch.engines.engine import Stage, Unsharded
+from trainfit.estimator.frameworks.pytorch.engines.engine import StageNumbers, Unsharded
 from trainfit.estimator.frameworks.pytorch.states import Numbers, States, shard
 from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
 from trainfit.resolve.pytorch.plan import PytorchPlan, ZeroBuffers
@@ -25,7 +25,7 @@ class ZeroOptimizer(Unsharded):
         unit = super().unit(numbers)
         return unit._replace(reduce_scatter=buckets, reduce_scatter_kept=buckets)
 
-    def buffers(self, stage: Stage) -> int:
+    def buffers(self, stage: StageNumbers) -> int:
         """A buffer of the largest parameter, by way of which gradients go to the host
         (temp_grad_buffer_for_gpu_offload).
         """
@@ -66,7 +66,7 @@ class ZeroParameters(Unsharded):
         """The partitions."""
         return Accumulated(sharded=states.gradients)
 
-    def buffers(self, stage: Stage) -> int:
+    def buffers(self, stage: StageNumbers) -> int:
         """The contiguous bucket of gradients, and the parameters that are unsharded at once: what
         is used again within stage3_max_live_parameters is not let go of, and small ones never are.
         """

@@ -9,7 +9,7 @@ from trainfit.estimator.frameworks.pytorch.units import Accumulated, Unit
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
 
-class Stage(NamedTuple):
+class StageNumbers(NamedTuple):
     """Numbers of elements on one rank of a pipeline: all, those of its widest layer, those of its
     largest parameter, and those of parameters that are too small to be divided.
     """
@@ -29,7 +29,7 @@ class Engine(Protocol):
     def accumulated(self, numbers: Numbers, states: States) -> Accumulated:
         """Gradients of a rank that are there before the last micro-batch's backward."""
 
-    def buffers(self, stage: Stage) -> int:
+    def buffers(self, stage: StageNumbers) -> int:
         """Bytes that stand for the whole step."""
 
 
@@ -58,6 +58,6 @@ class Unsharded:
         """All gradients, whole."""
         return Accumulated(whole=states.gradients) if self._accumulates else Accumulated()
 
-    def buffers(self, stage: Stage) -> int:  # noqa: ARG002
+    def buffers(self, stage: StageNumbers) -> int:  # noqa: ARG002
         """None."""
         return 0

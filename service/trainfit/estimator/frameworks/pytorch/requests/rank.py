@@ -9,7 +9,7 @@ from itertools import chain
 from math import ceil
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.courses import NOTHING, Passes, release_cached
+from trainfit.estimator.frameworks.pytorch.courses import NOTHING, StretchPasses, release_cached
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, adds_each
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
@@ -71,7 +71,7 @@ def _experts(plan: PytorchPlan) -> list[type[Experts]]:
 
 def trace(shares: Shares, content: Content, share: int) -> Trace:
     """The requests of the rank that has this share of all of the model."""
-    return _Rank(shares, content, share).trace()
+    return _ReplayedRank(shares, content, share).trace()
 
 
 def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
@@ -84,7 +84,7 @@ def _engine(plan: PytorchPlan, recorder: Recorder) -> EngineRequests:
             return DdpRequests(plan, recorder)
 
 
-class _Rank(RecordedRank):
+class _ReplayedRank(RecordedRank):
     def __init__(self, shares: Shares, content: Content, share: int) -> None:
         super().__init__(shares, content)
         self._root, self._runs = units_of(self._ledger, shares, content, self._placed, share)
@@ -172,7 +172,7 @@ class _Rank(RecordedRank):
         if place and (parameters.unit.weights or is_root):
             self._engine.prefetch(place - 1, self._runs[place - 1].parameters)
 
-    def _passes(self, placed: PlacedGroups) -> Passes:
+    def _passes(self, placed: PlacedGroups) -> StretchPasses:
         """The passes of a stretch in this micro-batch."""
         return self._courses.of(placed, passing=self._engine.takes_each)
 
@@ -214,7 +214,7 @@ class _Rank(RecordedRank):
         before = own.pop(passes.of_read, None) if passes.of_read is not None else None
         return before, [own[each] for each in left(placed.groups) if each in own]
 
-    def _keep(self, place: int, passes: Passes, own: dict[Tensor, HeldTensor]) -> None:
+    def _keep(self, place: int, passes: StretchPasses, own: dict[Tensor, HeldTensor]) -> None:
         """Take over what a layer's backward leaves of its input, and of the gradient that it was
         given where that is of the next layer's input.
         """

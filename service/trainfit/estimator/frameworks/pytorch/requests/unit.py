@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     stored_share,
 )
 from trainfit.estimator.frameworks.pytorch.units import Unit
-from trainfit.estimator.ledger import Operation
+from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
 from trainfit.resolve.pytorch.plan import PytorchPlan
 
@@ -136,7 +136,9 @@ def _each(
     return [*found, rest] if rest.all else found
 
 
-def _matrices(operation: Operation, ledger: PytorchLedger, *, in_layer: bool) -> Iterator[Numbers]:
+def _matrices(
+    operation: BlockOperation, ledger: PytorchLedger, *, in_layer: bool
+) -> Iterator[Numbers]:
     """A product's weight, and the adapters beside it. The head is none of a layer's matrices."""
     if operation.gemm is None:
         return
