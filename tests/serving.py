@@ -17,7 +17,7 @@ import httpx
 
 from tests.forking import ForkedProcess, fork_service
 
-SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import Settings; "
+SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import ServiceSettings; "
 START_SECONDS = 120
 
 
@@ -48,7 +48,7 @@ def started_service(log: Path | None = None, /, **environment: str) -> Iterator[
     port = free_port()
     with nullcontext(subprocess.PIPE) if log is None else log.open("wb") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-c", f"{SERVE} serve(Settings())"],
+            [sys.executable, "-c", f"{SERVE} serve(ServiceSettings())"],
             env={**os.environ, "TRAINFIT_PORT": str(port), **environment},
             stderr=stderr,
             text=True,

@@ -124,7 +124,7 @@ def test_a_collector_gets_the_spans_whose_ids_the_log_has() -> None:
 def test_nothing_of_the_sdk_is_loaded_where_no_traces_are_sent() -> None:
     program = (
         "import sys; from trainfit.api.app import create_app; "
-        "from trainfit.api.settings import Settings; create_app(Settings()); "
+        "from trainfit.api.settings import ServiceSettings; create_app(ServiceSettings()); "
         "sys.exit('opentelemetry.sdk' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

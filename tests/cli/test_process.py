@@ -131,8 +131,8 @@ def test_a_service_starts_without_what_one_operation_alone_uses() -> None:
     calls of a start.
     """
     script = (
-        "import sys; from trainfit.api.app import create_app, Settings\n"
-        "app = create_app(Settings())\n"
+        "import sys; from trainfit.api.app import create_app, ServiceSettings\n"
+        "app = create_app(ServiceSettings())\n"
         "routes = [each for each in app.routes if hasattr(each, 'answers')]\n"
         "assert len([each for each in routes if each.answers is not None]) > 10\n"
         "print(*[each.path for each in routes if each.answers and each.response_field])\n"

@@ -174,7 +174,7 @@ async def test_a_fault_is_told_without_what_it_was(
 def test_who_never_asks_pays_nothing() -> None:
     program = (
         "import sys; from trainfit.api.app import create_app; "
-        "from trainfit.api.settings import Settings; create_app(Settings()); "
+        "from trainfit.api.settings import ServiceSettings; create_app(ServiceSettings()); "
         "assert not {'mcp', 'mcp_types', 'sse_starlette', 'httpx2', 'jwt'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

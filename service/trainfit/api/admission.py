@@ -32,7 +32,7 @@ class Admission:
 
     @contextmanager
     def arriving(self) -> Iterator[Callable[[int], None]]:
-        """Entered while a body arrives. Gives what is told of each part's size, which raises
+        """Entered while a body arrives. Gives a function for each part's size, which raises
         ProblemError where there is no room for it.
         """
         held = 0

@@ -34,12 +34,12 @@ class JsonRequest(Request):
                 admission: Admission = self.app.state.admission
                 with admission.arriving() as hold:
                     body = await self._in_time(self._arriving(limit, hold), seconds)
-            # FastAPI never parses an empty body; a blank one is told that it is no JSON.
+            # FastAPI never parses an empty body; a blank one is refused as no JSON.
             self._body = body or b"\n"
         return self._body
 
     async def _arriving(self, limit: int, hold: Callable[[int], object]) -> bytes:
-        """The whole body, counted as it arrives; `hold` is told of each part's size."""
+        """The whole body, counted as it arrives; `hold` is called with each part's size."""
         announced = self.headers.get("content-length", "")
         _check_size(int(announced) if announced.isdecimal() else 0, limit)
         body = bytearray()

@@ -33,7 +33,7 @@ class LogWriter(TextIOBase):
         self._descriptor = descriptor
         self._waiting: list[str] = []
         self._size = 0  # characters that wait or are being written
-        self._said = 0  # how many dropped entries the log has told of
+        self._said = 0  # how many dropped entries the log has named
         # Reentrant: collecting garbage may log, wherever that happens.
         self._lock = RLock()
         self._idle = False

@@ -43,7 +43,7 @@ def configure_logs(level: str, form: Format = "auto") -> None:
     rendered = _for_a_person() if console else _for_a_machine()
     rendered.append(_without_secrets)
     structlog.configure(
-        processors=[_told, *rendered],
+        processors=[_with_time, *rendered],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
@@ -51,7 +51,7 @@ def configure_logs(level: str, form: Format = "auto") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[_told],
+            foreign_pre_chain=[_with_time],
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *rendered],
         )
     )
@@ -78,7 +78,7 @@ def _as_json(_: WrappedLogger, __: str, entry: EventDict) -> str:
         return json.dumps(entry, default=repr)
 
 
-def _told(_: WrappedLogger, level: str, entry: EventDict) -> EventDict:
+def _with_time(_: WrappedLogger, level: str, entry: EventDict) -> EventDict:
     """The entry with its level and its time, and with what it says of its request."""
     now = datetime.now(UTC).isoformat(timespec="microseconds")
     return {**OF_REQUEST.get(), **entry, "level": level, "timestamp": now}

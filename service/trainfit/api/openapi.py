@@ -151,7 +151,7 @@ def _named_in(part: Any, schemas: dict[str, Any], known: set[str]) -> set[str]:
 
 
 def _suit_generators(part: Any) -> None:
-    """Say in every schema of a part of the document what generators of clients need to be told."""
+    """Say in every schema of a part of the document what generators of clients need to know."""
     if isinstance(part, list):
         for each in part:
             _suit_generators(each)

@@ -177,11 +177,11 @@ def _batch(
 ) -> tuple[Batch, tuple[JobOutcome, ...]]:
     tallies: list[JobOutcome] = []
 
-    def told(job: Job, result: Estimate | Needs | Problem) -> None:
+    def observe(job: Job, result: Estimate | Needs | Problem) -> None:
         tallies.append(job_tally(job, result, activations=wanted.activations))
 
     activations, replay, _ = wanted
-    batch = estimate_batch(opened, told, activations=activations, replay=replay, find=find)
+    batch = estimate_batch(opened, observe, activations=activations, replay=replay, find=find)
     return batch, tuple(tallies)
 
 
@@ -189,10 +189,10 @@ def comparison_reply(question: CompareRequest, opened: Opened, find: Find) -> Re
     """Several jobs side by side."""
     tallies: list[JobOutcome] = []
 
-    def told(job: Job, result: Estimate | Needs | Problem) -> None:
+    def observe(job: Job, result: Estimate | Needs | Problem) -> None:
         tallies.append(job_tally(job, result))
 
-    beside = compare_jobs(question, opened, told, find=find)
+    beside = compare_jobs(question, opened, observe, find=find)
     return Reply(to_json(beside), tuple(tallies))
 
 

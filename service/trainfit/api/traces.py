@@ -1,7 +1,7 @@
 """The trace that a request belongs to: its own span where traces are exported, else what the
 caller's traceparent header (W3C Trace Context) names.
 
-FastAPI makes the spans and, told by the standard OTEL_ variables, sends them over OTLP.
+FastAPI makes the spans and, set up by the standard OTEL_ variables, sends them over OTLP.
 """
 
 from collections.abc import Mapping, MutableMapping

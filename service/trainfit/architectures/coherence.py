@@ -228,10 +228,10 @@ def _foreign_classes(config: Config) -> Iterator[str]:
     model_type, names = config.get("model_type"), config.get("architectures")
     if not isinstance(names, list):
         return
-    told = {"", model_type}
+    own = {"", model_type}
     for name in names[:MAX_CLASSES]:
-        if isinstance(name, str) and (named := _type_named(name)) not in told:
-            told.add(named)
+        if isinstance(name, str) and (named := _type_named(name)) not in own:
+            own.add(named)
             yield (
                 f"The config.json names the class {name[:64]}, one of {named}, and the "
                 f"model_type {model_type}: priced is {model_type}, which is what transformers' "

@@ -45,7 +45,7 @@ LAYERS: Mapping[str, Callable[[Norm, Block, Block], Layer]] = {
 
 
 def read_decoder(family: Decoder, config: Config) -> ModelSpec:
-    """The model of a config.json whose family is told in the shared vocabulary."""
+    """The model of a config.json whose family is described in the shared vocabulary."""
     config = config.with_defaults(family.dims, **family.aliases)
     config = Config({**config.values, **family.fixed}, config.path)
     norm = NORMS[family.norm](config.int("hidden_size"))

@@ -25,7 +25,7 @@ class Family:
     """
 
     dimensions: Decoder | str
-    """Told in the shared vocabulary; where a family truly differs, the module whose `PARSERS` reads
+    """Said in the shared vocabulary; where a family truly differs, the module whose `PARSERS` reads
     them."""
     implementation: Implementation | None
     """What the modelling class computes; None where the text section's own type says so."""

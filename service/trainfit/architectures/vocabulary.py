@@ -1,4 +1,4 @@
-"""The words in which most decoders are told: values, which `decoder_values` makes models of.
+"""The words in which most decoders are described: values, which `decoder_values` makes models of.
 
 Defaults are Llama's: rotary grouped-query attention and a gated MLP, an RMSNorm before each, biases
 by `attention_bias` and `mlp_bias`, a head of its own.

@@ -42,7 +42,7 @@ EXAMPLES = """\
 trainfit estimate Qwen/Qwen3-8B --num-gpus 8 --seq-length 8k --gpu H100-80GB
     how much memory every rank takes, and whether it fits
 trainfit fit-check train.sh --gpu H100-80GB
-    whether what a script starts fits, told by the exit code
+    whether what a script starts fits, shown by the exit code
 trainfit search Qwen/Qwen3-8B --gpu B200 --max-gpus 64 --global-batch-size 512
     which layout is fastest
 
@@ -150,8 +150,8 @@ def _run(words: list[str]) -> int | None:
         atexit.register(gc.freeze)  # what is left goes with the process, and is not looked through
         from trainfit.cli.habits import understood
 
-        words, told = understood(words)
-        for each in told:
+        words, readings = understood(words)
+        for each in readings:
             print(f"trainfit: {each}", file=sys.stderr)
     if EVERYTHING in words:
         with showing_everything(app, words) as command:

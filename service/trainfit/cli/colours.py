@@ -1,4 +1,4 @@
-"""The colour of what came of a job, the same wherever it is told at a terminal."""
+"""The colour of what came of a job, the same wherever a terminal shows it."""
 
 from __future__ import annotations
 

@@ -7,4 +7,4 @@ REFUSED = 2
 
 
 class RefusedCommandError(Exception):
-    """The text is all that a user is told."""
+    """The text is all that a user sees."""

@@ -11,7 +11,7 @@ from trainfit.documents.document import (
     Document,
     FileError,
     parse_documents,
-    told_as_file_errors,
+    raised_as_file_errors,
 )
 
 PIPED = Path("/dev/stdin")
@@ -38,5 +38,5 @@ def read_documents(path: Path) -> list[Document]:
 def read_config(path: Path) -> Any:
     """The value of a config.json, in which Infinity is common. Raises FileError."""
     text = read_text(path)
-    with told_as_file_errors():
+    with raised_as_file_errors():
         return json.loads(text)

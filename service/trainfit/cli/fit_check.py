@@ -98,7 +98,7 @@ def fit_check(
 ) -> int:
     """Check every job of the files on every card, tell what came of it, and return the exit code.
 
-    A reader that leaves before all is told changes nothing about the code.
+    A reader that leaves before the end changes nothing about the code.
     """
     if output is not None and format == "table":
         raise RefusedCommandError("trainfit: --output: goes with another --format")

@@ -90,7 +90,7 @@ def capture(
 
 
 def _checked(found: Sequence[Started], gpu: str | None, gate: Gate, *, online: bool) -> int:
-    """The exit code of the gate, told on stderr: what is started has stdout to itself."""
+    """The exit code of the gate, explained on stderr: what is started has stdout to itself."""
     target = gpu or card()
     if target is None:
         raise RefusedCommandError("trainfit: no card is found here; give --gpu")
@@ -145,5 +145,5 @@ def _captured(command: Sequence[str], folder: Path) -> Iterator[Started]:
     subprocess.run(command, env={**os.environ, "PATH": path, RECORD: str(record)}, check=False)
     with suppress(FileNotFoundError):
         for line in record.read_text("utf-8").splitlines():
-            told = json.loads(line)
-            yield Started(told["words"], told["environment"], Path(told["folder"]))
+            started = json.loads(line)
+            yield Started(started["words"], started["environment"], Path(started["folder"]))

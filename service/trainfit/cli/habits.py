@@ -97,7 +97,7 @@ def understood(words: Sequence[str]) -> tuple[list[str], list[str]]:
     named = any(word.partition("=")[0] == "--framework" for word in rest)
     models: list[str] = []
     made: list[str] = []
-    told: list[str] = []
+    readings: list[str] = []
     ahead = iter(_apart(rest))
     for word in ahead:
         name, sign, value = word.partition("=")
@@ -115,10 +115,10 @@ def understood(words: Sequence[str]) -> tuple[list[str], list[str]]:
             if name in OF_TRANSFORMERS and not named:
                 read, named = f"--framework transformers {read}", True
             made += read.split()
-            told.append(f"{' '.join([name, *([value] if value else [])])} is read as {read}")
+            readings.append(f"{' '.join([name, *([value] if value else [])])} is read as {read}")
         else:
             made.append(word)
-    return [command, *models, *made], told
+    return [command, *models, *made], readings
 
 
 def _apart(words: Sequence[str]) -> Iterator[str]:

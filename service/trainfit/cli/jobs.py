@@ -14,7 +14,7 @@ from trainfit.cli.files import PIPED, read_config, read_documents, read_text
 from trainfit.cli.flags import ARCHITECTURE, Flag, flags
 from trainfit.cli.launches import NOTHING_SAID, LaunchOptions, sorted_out
 from trainfit.cli.overriding import over, over_job
-from trainfit.documents.document import FileError, told_as_file_errors
+from trainfit.documents.document import FileError, raised_as_file_errors
 from trainfit.specs.model import HF_ID
 
 NEVER_CONFIGS = (".toml", ".yaml", ".yml")
@@ -103,7 +103,7 @@ def _inline(named: str) -> dict[str, Any] | None:
         return None
     text, place = (_text(PIPED), "-") if named == str(PIPED) else (named, "MODEL")
     try:
-        with told_as_file_errors():
+        with raised_as_file_errors():
             value = json.loads(text)
     except FileError as error:
         raise RefusedCommandError(f"trainfit: {place}: {error}") from None

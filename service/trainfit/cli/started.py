@@ -92,10 +92,10 @@ def card() -> str | dict[str, int] | None:
     where there is none, or several differ.
     """
     try:
-        told = subprocess.run(QUERY, capture_output=True, text=True, check=True, timeout=SECONDS)
+        query = subprocess.run(QUERY, capture_output=True, text=True, check=True, timeout=SECONDS)
     except (OSError, subprocess.SubprocessError):
         return None
-    cards = {line.strip() for line in told.stdout.splitlines() if line.strip()}
+    cards = {line.strip() for line in query.stdout.splitlines() if line.strip()}
     if len(cards) != 1:
         return None
     name, _, mebibytes = cards.pop().rpartition(",")

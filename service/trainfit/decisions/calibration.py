@@ -74,7 +74,7 @@ class Pace(NamedTuple):
 
 class MeasuredRun(NamedTuple):
     """A run whose layout is known, what published ones show of it, and what its ranks tell; its
-    pace where it told one and one was expected.
+    pace where it has one and one was expected.
     """
 
     layout: CalibratedLayout
@@ -85,12 +85,12 @@ class MeasuredRun(NamedTuple):
 
 def seen(figures: Sequence[Figure], estimate: Estimate) -> list[SeenRank]:
     """What the ranks of a run tell of what is not fixed by its tensors."""
-    told: dict[int | None, dict[Quantity, ComparedFigure]] = defaultdict(dict)
+    compared: dict[int | None, dict[Quantity, ComparedFigure]] = defaultdict(dict)
     for each in comparisons(comparable(figures), estimate):
         if each.pp_rank is not None and not each.at_least:
-            told[each.rank][each.quantity] = each
+            compared[each.rank][each.quantity] = each
     ranks: dict[int | None, SeenRank] = {}
-    for rank, of_rank in told.items():
+    for rank, of_rank in compared.items():
         number = next(iter(of_rank.values())).pp_rank
         assert number is not None
         stage = estimate.stages[number]
@@ -114,14 +114,14 @@ def _rank(rank: int | None, pp_rank: int, outside: Range | None, slack: float | 
     return SeenRank(rank, pp_rank, *outside, slack)
 
 
-def _outside(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
+def _outside(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
     """What the card holds beside what is reserved, as exact as both were printed, or as the second
     is known where it was replayed.
     """
-    device, reserved = told.get("device"), told.get("reserved")
+    device, reserved = compared.get("device"), compared.get("reserved")
     if device is None:
         return None
-    held = _replayed(told, stage) if reserved is None else _as_printed(reserved)
+    held = _replayed(compared, stage) if reserved is None else _as_printed(reserved)
     if held is None:
         return None
     card = _as_printed(device)
@@ -134,12 +134,12 @@ def _as_printed(figure: ComparedFigure) -> Range:
     return Range(figure.measured_bytes - exact, figure.measured_bytes + exact)
 
 
-def _replayed(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
-    """What is reserved where only what is allocated was told, and lies within its bounds: these
+def _replayed(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
+    """What is reserved where only what is allocated was reported, and lies within its bounds: these
     were the requests that are expected, and the rest follows from them. The cache does not follow a
     peak that is a little lower: runs with kernels that no job names reserved what was expected.
     """
-    allocated = told.get("allocated")
+    allocated = compared.get("allocated")
     if allocated is None or allocated.verdict != "within":
         return None
     if stage.reserved_basis != "replayed" or stage.cache_releases != "none":
@@ -154,10 +154,10 @@ def _replayed(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | 
 
 def _in_errors(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Range]]:
     """What an error of a full memory tells of all the process had, at one moment."""
-    for rank, told in errors(figures):
+    for rank, figures_of in errors(figures):
         try:
-            process = told["process_used"]
-            inner = told["allocated_bytes.all.current"], told["reserved_unallocated"]
+            process = figures_of["process_used"]
+            inner = figures_of["allocated_bytes.all.current"], figures_of["reserved_unallocated"]
         except KeyError:
             continue
         outside = process.bytes - sum(each.bytes for each in inner)
@@ -166,31 +166,31 @@ def _in_errors(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Range]]:
             yield rank, Range(max(0, outside - exact), outside + exact)
 
 
-def _slack(told: Mapping[Quantity, ComparedFigure], stage: Stage) -> float | None:
+def _slack(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> float | None:
     """What is reserved above what is allocated, where that does not follow from the requests."""
-    reserved, allocated = told.get("reserved"), told.get("allocated")
+    reserved, allocated = compared.get("reserved"), compared.get("allocated")
     if reserved is None or allocated is None or stage.reserved_basis == "replayed":
         return None
     return round(max(0.0, reserved.measured_bytes / allocated.measured_bytes - 1), 4)
 
 
 def outside_of(runs: Sequence[MeasuredRun]) -> tuple[Outside, ...]:
-    """What lies outside PyTorch, by layouts that take it alike; apart from those that told it, runs
+    """What lies outside PyTorch, by layouts that take it alike; apart from those that say it, runs
     of which it was inferred, by what they trained.
     """
     alike: dict[tuple[int, bool, Trained | None], list[tuple[Range, Interval]]] = defaultdict(list)
     for run in runs:
-        if (told := _of_run(run)) is not None:
+        if (range_of_run := _of_run(run)) is not None:
             communicators, exchanges, trains = run.layout
-            key = communicators, exchanges, trains if told.inferred else None
-            alike[key].append((told, run.published))
+            key = communicators, exchanges, trains if range_of_run.inferred else None
+            alike[key].append((range_of_run, run.published))
     return tuple(
         [
             Outside(
                 communicators=communicators,
                 exchanges=exchanges,
                 replayed=replayed,
-                bytes=_fitted([told for told, _ in same], same[0][1]),
+                bytes=_fitted([range_of_run for range_of_run, _ in same], same[0][1]),
                 runs=len(same),
             )
             for (communicators, exchanges, replayed), same in sorted(
@@ -208,33 +208,33 @@ def _of_run(run: MeasuredRun) -> Range | None:
     return Range(min(lows), max(highs), inferred) if lows else None
 
 
-def _fitted(told: Sequence[Range], published: Interval) -> Bounds:
+def _fitted(ranges: Sequence[Range], published: Interval) -> Bounds:
     """The least range that agrees with every run, or that all lie in where each was inferred and
     has an error of its own; wider by what makes its ends unbiased for runs that are spread evenly,
     (greatest - least) / (n - 1) to either side, and no wider than what published runs and these
     have shown. It is not narrower than that for one run.
     """
-    told = [_agreed(each, published) if each.inferred else each for each in told]
-    most, least = max(each.low for each in told), min(each.high for each in told)
+    ranges = [_agreed(each, published) if each.inferred else each for each in ranges]
+    most, least = max(each.low for each in ranges), min(each.high for each in ranges)
     low, high = min(most, least), max(most, least)
     middle, spread = (low + high) // 2, max(0, most - least)
-    if any(each.inferred for each in told):
-        low, high = min(each.low for each in told), max(each.high for each in told)
-        middles = [(each.low + each.high) // 2 for each in told]
+    if any(each.inferred for each in ranges):
+        low, high = min(each.low for each in ranges), max(each.high for each in ranges)
+        middles = [(each.low + each.high) // 2 for each in ranges]
         spread = max(middles) - min(middles)
     lowest, highest = min(published.low, low), max(published.high, high)
-    if len(told) > 1:
-        wider = spread // (len(told) - 1)
+    if len(ranges) > 1:
+        wider = spread // (len(ranges) - 1)
         lowest, highest = max(lowest, low - wider), min(highest, high + wider)
     return Bounds(low=lowest, expected=middle, high=highest)
 
 
-def _agreed(told: Range, published: Interval) -> Range:
+def _agreed(inferred: Range, published: Interval) -> Range:
     """The part of what a run leaves open that published ones have shown; its nearest end where they
     have shown none of it. How far a replay may be off is in the bounds of its job already.
     """
-    low = max(told.low, min(published.low, told.high))
-    return Range(low, max(low, min(told.high, published.high)), told.inferred)
+    low = max(inferred.low, min(published.low, inferred.high))
+    return Range(low, max(low, min(inferred.high, published.high)), inferred.inferred)
 
 
 def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:
@@ -242,21 +242,23 @@ def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:
     node with eight B200 reserved 2.0 to 7.5 % more. So what is expected follows what was seen, and
     the bounds only give way to it.
     """
-    told = [each.slack_ratio for run in runs for each in run.ranks if each.slack_ratio is not None]
-    if not told:
+    ratios = [
+        each.slack_ratio for run in runs for each in run.ranks if each.slack_ratio is not None
+    ]
+    if not ratios:
         return None
     percent = SLACK_PERCENT if cluster.allocator == "default" else SLACK_PERCENT_EXPANDABLE
     return Ratios(
-        low=min(percent.low / 100, *told),
-        expected=round(median(told), 4),
-        high=max(percent.high / 100, *told),
+        low=min(percent.low / 100, *ratios),
+        expected=round(median(ratios), 4),
+        high=max(percent.high / 100, *ratios),
     )
 
 
 OWN_RUNS = (0.23, 0.22, 0.2)
 """Half the width of the interval by one, two and three or more own runs, relative to what is
 expected, or that without them where it is less: within it lay 85 % of the published runs of models
-of which so many others told, and no other run of their software. docs/step-time.md."""
+of which so many others report, and no other run of their software. docs/step-time.md."""
 
 
 def paces_of(runs: Iterable[MeasuredRun]) -> tuple[Paces, ...]:

@@ -22,7 +22,7 @@ from trainfit.documents.json_pointer import json_pointer
 if TYPE_CHECKING:
     from yaml import Node
 
-__all__ = ["Document", "FileError", "parse_documents", "told_as_file_errors"]
+__all__ = ["Document", "FileError", "parse_documents", "raised_as_file_errors"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Document:
 
 def parse_documents(suffix: str, text: str) -> list[Document]:
     """Every document of a file of this suffix: several in YAML, otherwise one. Raises FileError."""
-    with told_as_file_errors():
+    with raised_as_file_errors():
         documents = list(_parse(suffix, text))
         for document in documents:
             _check(document)
@@ -49,7 +49,7 @@ def parse_documents(suffix: str, text: str) -> list[Document]:
 
 
 @contextmanager
-def told_as_file_errors() -> Iterator[None]:
+def raised_as_file_errors() -> Iterator[None]:
     """Tell what a parser raises as a FileError, with the line where that is known."""
     try:
         yield

@@ -35,9 +35,9 @@ def calibration_of(plan: Plan) -> Calibration | None:
     """What was measured of the cluster of a plan; None where that is not what the job came with."""
     if plan.calibration is None:
         return None
-    told = plan.calibration.cluster
-    alike = (told.gpu_name, told.framework_name) == (plan.gpu.name, plan.framework.name)
-    grows = told.allocator == "expandable_segments"
+    cluster = plan.calibration.cluster
+    alike = (cluster.gpu_name, cluster.framework_name) == (plan.gpu.name, plan.framework.name)
+    grows = cluster.allocator == "expandable_segments"
     return plan.calibration if alike and grows == plan.framework.expandable_segments else None
 
 
@@ -48,7 +48,7 @@ def slack(
     expandable_segments: bool,
 ) -> Interval:
     """Bytes that PyTorch's caching allocator reserves above what is allocated: `cached` ones that
-    are known, and a part that is not. Where runs of the cluster have told the whole, that.
+    are known, and a part that is not. Where runs of the cluster report the whole, that.
     """
     if calibration is not None and (ratio := calibration.slack_ratio) is not None:
         return Interval(
@@ -85,7 +85,7 @@ def context_and_communicators(
     plan: Plan, used: int, exchange: Interval, trains: Trained
 ) -> Interval:
     """The context, so many communicators, and what moves tokens to experts on other ranks; as runs
-    of the cluster have told it, where they have.
+    of the cluster report it, where they do.
     """
     calibration = calibration_of(plan)
     if calibration is not None:

@@ -45,7 +45,7 @@ class UnmodelledRange(Generic[Result]):
 
 def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimate:
     """What the release that is meant needs, within the bounds of all: the lowest and the highest of
-    every stage. `others` are named by their releases; those that give a bound are told.
+    every stage. `others` are named by their releases; those that give a bound are named.
     """
     stages = [
         replace(stage, **_spanned(same))
@@ -53,12 +53,12 @@ def spanned_estimate(meant: Estimate, others: Mapping[str, Estimate]) -> Estimat
     ]
     rank = meant.binding.pp_rank
     device = stages[rank].device_bytes
-    told = _told(device, meant.stages[rank].device_bytes, _on(rank, others))
+    differences = _differences(device, meant.stages[rank].device_bytes, _on(rank, others))
     return replace(
         meant,
         stages=stages,
         binding=replace(meant.binding, device_bytes=device),
-        assumptions=[*meant.assumptions, *told],
+        assumptions=[*meant.assumptions, *differences],
     )
 
 
@@ -141,7 +141,7 @@ def _on(rank: int, others: Mapping[str, Estimate]) -> dict[str, Interval]:
     }
 
 
-def _told(
+def _differences(
     device: Interval, meant: Interval, others: Mapping[str, Interval]
 ) -> Iterator[Assumption]:
     """Which releases give the bounds, where they are not those of the release that is meant."""

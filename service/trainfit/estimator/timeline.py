@@ -14,9 +14,9 @@ from trainfit.estimator.schedule import chunk_of, cycle, left_behind, microbatch
 from trainfit.resolve.plan import Plan
 
 MAX_PASSES = 4096
-"""A timeline of more passes is not told."""
+"""A timeline of more passes is not shown."""
 LONG_TURNS = 64
-"""A steady state of more turns than these is told by its first cycles and its last."""
+"""A steady state of more turns than these is shown by its first cycles and its last."""
 
 Direction = Literal["forward", "backward", "backward_for_inputs", "backward_for_weights"]
 Phase = Literal["warm_up", "steady", "cool_down"]
@@ -62,7 +62,7 @@ def timeline(
     if plan.layout.pipeline.schedule not in ("1f1b", "interleaved", "gpipe"):
         return None
     order = _Order(plan, rank)
-    if order.told > MAX_PASSES:
+    if order.length > MAX_PASSES:
         return None
     return Timeline(2 * order.total, list(_passes(plan, ledger, rank, act, order, of_chunk)))
 
@@ -81,21 +81,21 @@ class _Order:
         self._omitted = max(0, spare) * self._cycle
 
     @property
-    def told(self) -> int:
+    def length(self) -> int:
         return 2 * (self.total - self._omitted)
 
     def __iter__(self) -> Iterator[tuple[int, Phase, Direction, int]]:
         """Ordinal, phase and direction, and which forward or backward of the rank it is."""
         for forward in range(self.start):
             yield forward, "warm_up", "forward", forward
-        for turn in self._told_turns():
+        for turn in self._shown_turns():
             ordinal = self.start + 2 * turn
             yield ordinal, "steady", "forward", self.start + turn
             yield ordinal + 1, "steady", "backward", turn
         for backward in range(self.turns, self.total):
             yield self.total + backward, "cool_down", "backward", backward
 
-    def _told_turns(self) -> Iterator[int]:
+    def _shown_turns(self) -> Iterator[int]:
         """Two cycles and, where the steady state is longer, the end of it."""
         first = min(2 * self._cycle, self.turns)
         yield from range(first)

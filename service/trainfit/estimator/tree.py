@@ -42,7 +42,7 @@ class KeptTensor:
     """A tensor of an operation, named with its shape in symbols. `dropped` is one that would be
     saved and is made again, or fetched, in backward. Where the operation is known by its program,
     `bytes` are the product of `shape` and `element_bytes`, rounded up; where it is known by a
-    table alone, neither is told.
+    table alone, neither is shown.
     """
 
     name: str

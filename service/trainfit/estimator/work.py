@@ -1,4 +1,4 @@
-"""How much work the estimate of a plan is, told from its size before anything is estimated.
+"""How much work the estimate of a plan is, judged by its size before anything is estimated.
 
 Whoever has to answer others meanwhile decides by it where a job is estimated.
 """

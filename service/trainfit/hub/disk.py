@@ -1,6 +1,6 @@
 """Configs on disk: SQLite, which survives restarts and takes several processes at once.
 
-Its methods block. Whatever goes wrong with the disk is told once and costs no answer.
+Its methods block. Whatever goes wrong with the disk is logged once and costs no answer.
 """
 
 import logging
@@ -64,7 +64,7 @@ class Disk:
         self._lock = Lock()
         self._open: sqlite3.Connection | None = None
         self._closed = False
-        self._told = False
+        self._complained = False
 
     def find(self, key: ConfigKey) -> Stored | None:
         """The config of a key."""
@@ -171,8 +171,8 @@ class Disk:
             self._open = None
 
     def _tell(self, error: Exception) -> None:
-        if not self._told:
-            self._told = True
+        if not self._complained:
+            self._complained = True
             log.warning("models are not kept on disk: %s", error)
 
 

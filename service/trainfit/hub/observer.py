@@ -1,4 +1,4 @@
-"""Who is told what the Hub and its caches do. Every name is of a closed set."""
+"""Who hears what the Hub and its caches do. Every name is of a closed set."""
 
 from typing import Literal, Protocol
 
@@ -19,7 +19,7 @@ Outcome = Literal[
 
 
 class Observer(Protocol):
-    """Is told as things happen, on the event loop."""
+    """Hears as things happen, on the event loop."""
 
     def hub_asked(self, outcome: Outcome, seconds: float) -> None:
         """A request to the Hub has ended, redirects included."""
@@ -31,13 +31,13 @@ class Observer(Protocol):
         """So many configs are in memory."""
 
     def entry_malformed(self, layer: Layer) -> None:
-        """What a cache holds is none of what this program writes, and is not used. Told from any
+        """What a cache holds is none of what this program writes, and is not used. Called from any
         thread.
         """
 
 
 class Nobody:
-    """Is told and does nothing."""
+    """Hears and does nothing."""
 
     def hub_asked(self, outcome: Outcome, seconds: float) -> None:
         pass

@@ -92,7 +92,7 @@ def _of_files(launch: Launch) -> Iterator[Setting]:
 
 
 def _of_program(program: TrainingProgram) -> Iterator[Setting]:
-    """Options with one value, and key=value; with them what a launcher is told."""
+    """Options with one value, and key=value; with them a launcher's own."""
     flags, others = flags_of(program.arguments)
     for flag in flags:
         if len(flag.values) == 1:

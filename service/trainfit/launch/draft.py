@@ -108,8 +108,8 @@ class Draft:
         """Complain, at a setting if there is one, where neither the launch nor its overrides set
         this field. A setting of it that is not known was complained of.
         """
-        told = any(each.settled_by == pointer for each in self._complaints)
-        if self.get(pointer) is None and not told and not settles(self._overrides, pointer):
+        complained = any(each.settled_by == pointer for each in self._complaints)
+        if self.get(pointer) is None and not complained and not settles(self._overrides, pointer):
             unsettled = Complaint(message, settled_by=pointer)
             if setting is not None:
                 unsettled = Complaint.at(setting, message, pointer)

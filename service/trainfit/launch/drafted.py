@@ -9,7 +9,7 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Said:
     """A word that was recognised, where it stands, and the field of a job that it may mean. `used`
-    says whether the draft has it: one that is said otherwise elsewhere, or not known, is only told.
+    says whether the draft has it: one that is said otherwise elsewhere, or unknown, is only shown.
     """
 
     file: str

@@ -69,7 +69,7 @@ def quantised_from(name: str) -> str | None:
     return _named_by(full) if found and bundled_config(name) is None else None
 
 
-def told_by_its_end(setting: Setting) -> Setting:
+def named_by_its_end(setting: Setting) -> Setting:
     """A setting that names a model as known, where what is not known of its path stands before a
     last name that a bundled model has: $HOME/models/Qwen2.5-7B.
     """

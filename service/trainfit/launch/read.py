@@ -29,7 +29,7 @@ from trainfit.specs.launch import Launch, LaunchFormat
 ROWS = "/model/spec/vocab_size"
 OTHERS = "reserved_other_bytes"
 COUNTS = ("num_processes", "num_machines")
-"""What accelerate's launcher is told of the number of GPUs."""
+"""What accelerate's launcher is given of the number of GPUs."""
 
 
 MAX_RUNS = 8
@@ -62,7 +62,7 @@ def read_launch(launch: Launch) -> LaunchReading:
         if alone is None:
             raise
         try:
-            return _told(read_launch(alone))
+            return _with_script_defaults(read_launch(alone))
         except LaunchError:
             raise error from None
 
@@ -85,11 +85,11 @@ def _without_arguments(launch: Launch, error: LaunchError) -> Launch | None:
     return launch.model_copy(update={"argv": ()}) if asked and launch.argv is None else None
 
 
-def _told(reading: LaunchReading) -> LaunchReading:
+def _with_script_defaults(reading: LaunchReading) -> LaunchReading:
     """A launch that was read without arguments, whose account says so."""
     account = reading.launch.account
-    told = Defaulted(ARGUMENTS, [], "the script, as it runs without arguments")
-    account = replace(account, defaulted=[told, *account.defaulted])
+    defaulted = Defaulted(ARGUMENTS, [], "the script, as it runs without arguments")
+    account = replace(account, defaulted=[defaulted, *account.defaulted])
     return replace(reading, launch=replace(reading.launch, account=account))
 
 
@@ -114,7 +114,7 @@ def read_open(launch: Launch, error: LaunchError) -> LaunchReading | None:
             read_launch(alone)
         except LaunchError as left:
             if (tried := read_open(alone, left)) is not None:
-                return _told(tried)
+                return _with_script_defaults(tried)
     facts = tuple(open_facts(error))
     if isinstance(error, SeveralRunsError) and len(error.runs) <= MAX_RUNS:
         facts = (run_fact(str(error), len(error.runs)),)
@@ -214,7 +214,7 @@ def _either_way(
 
 
 def _refuse_other_vocabulary(draft: Draft) -> None:
-    """The rows of an embedding belong to a model that is told by its dimensions. Raises LaunchError
+    """The rows of an embedding belong to a model that is set by its dimensions. Raises LaunchError
     where they are to be those of a config.json, which has its own.
     """
     rows = draft.overridden(ROWS)
@@ -268,18 +268,18 @@ def _put_gpu(program: TrainingProgram, draft: Draft) -> None:
 def _without_unknown_gpus(program: TrainingProgram) -> TrainingProgram:
     """A program whose number of GPUs is said otherwise need not tell it."""
     counts = [each for each in program.num_gpus if each.unknown is not None]
-    told = {
+    launcher = {
         name: each
         for name, each in program.launcher_settings.items()
         if name in COUNTS and each.unknown is not None
     }
     needless = program.num_gpus if counts else ()
-    others = [each for each in told.values() if each not in needless]
+    others = [each for each in launcher.values() if each not in needless]
     return replace(
         program,
         num_gpus=() if counts else program.num_gpus,
         launcher_settings={
-            name: each for name, each in program.launcher_settings.items() if name not in told
+            name: each for name, each in program.launcher_settings.items() if name not in launcher
         },
         irrelevant=(*program.irrelevant, *needless, *others),
     )

@@ -25,7 +25,7 @@ from trainfit.mcp.words import in_words
 MAX_TEXT_BYTES = 1_048_576
 """Of an answer: far more than an agent can read, and written in some milliseconds."""
 
-# Each request would be told as the begin and the end of a session.
+# Each request would be logged as the begin and the end of a session.
 logging.getLogger("mcp").setLevel(logging.WARNING)
 
 

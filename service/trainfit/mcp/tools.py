@@ -3,7 +3,7 @@ it takes.
 
 The whole schema of a job has 60 kB, in most of the tools, of which an agent would read every word
 before it asks anything. Tools are listed with the names and types of the fields, those that several
-take with the first of them; what is wrong with a value is told when it was sent.
+take with the first of them; what is wrong with a value is said when it was sent.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ INSTRUCTIONS = (
     "means that something which changes memory is not modelled, and names it: do not take it for "
     "a fit. Every default that was filled in is listed in the answer."
 )
-"""What an agent is told of the tools together."""
+"""What an agent reads of the tools together."""
 
 DEPTH = 2
 """Of objects within what a tool takes: the parts of a job, and their fields."""
@@ -69,7 +69,7 @@ class ListedTool:
 def listed(document: Mapping[str, Any]) -> Iterator[ListedTool]:
     """The tools, from the OpenAPI document of their operations."""
     schemas = document["components"]["schemas"]
-    told: dict[str, tuple[Any, str]] = {}
+    described: dict[str, tuple[Any, str]] = {}
     operations = {
         operation["operationId"]: operation
         for methods in document["paths"].values()
@@ -91,7 +91,7 @@ def listed(document: Mapping[str, Any]) -> Iterator[ListedTool]:
             " ".join(operation["description"].split()),
             {
                 "type": "object",
-                "properties": _once(tool, _outlines({**fields, **query}, schemas), told),
+                "properties": _once(tool, _outlines({**fields, **query}, schemas), described),
                 "required": required,
             },
             frozenset(query),
@@ -113,12 +113,12 @@ def _outlines(fields: Schemas, schemas: Schemas) -> dict[str, dict[str, Any]]:
 
 
 def _once(
-    tool: Tool, fields: Mapping[str, dict[str, Any]], told: dict[str, tuple[Any, str]]
+    tool: Tool, fields: Mapping[str, dict[str, Any]], described: dict[str, tuple[Any, str]]
 ) -> dict[str, dict[str, Any]]:
-    """The fields without what an earlier tool has told of one, which that is named for."""
+    """The fields without what an earlier tool has described of one, which that is named for."""
     short = {}
     for name, field in fields.items():
-        before, teller = told.setdefault(name, (field, tool.name))
+        before, teller = described.setdefault(name, (field, tool.name))
         is_known = teller != tool.name and field == before and len(str(field)) > LONG
         short[name] = {"description": f"As `{teller}` takes it."} if is_known else field
     return short

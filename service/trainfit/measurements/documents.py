@@ -99,11 +99,11 @@ def _timeline(sizes: list[Any], source: Place) -> Iterator[Measurement]:
     totals = [sum(row) for row in rows]
     if len(rows) < len(sizes) or not 0 < max(totals) < MOST_BYTES or min(totals) < 0:
         return
-    told: tuple[tuple[Counter, int, PeakWindow | None], ...] = (
+    figures: tuple[tuple[Counter, int, PeakWindow | None], ...] = (
         ("allocated_bytes.all.peak", max(totals), "phase"),
         ("allocated_bytes.all.current", totals[-1], None),
     )
-    for counter, size, window in told:
+    for counter, size, window in figures:
         yield Measurement(
             counter=counter,
             bytes=size,

@@ -57,8 +57,8 @@ class Bytes(NamedTuple):
                 return self.unit
             case Mapping():
                 return self.unit[match[2]]
-            case told:
-                return told(match[1])
+            case unit:
+                return unit(match[1])
 
 
 class SpeedPattern(NamedTuple):

@@ -123,12 +123,12 @@ def _line(
         _leave(read, Unread(source, written[:LONGEST_TEXT], why))
         return ""
     line = COLOURS.sub("", written)
-    told = dict(metrics_of(line, source))
-    metrics |= told
+    metrics_here = dict(metrics_of(line, source))
+    metrics |= metrics_here
     records = list(_records(line, before, source, formats))
     for each in records:
         _take(each, read)
-    if not (records or told) and OF_MEMORY.search(PREFIX.sub("", line)):
+    if not (records or metrics_here) and OF_MEMORY.search(PREFIX.sub("", line)):
         reasons = [why for pattern, why in NO_MEASUREMENTS if pattern.search(line)]
         why = reasons[0] if reasons else "no format knows it"
         _leave(read, Unread(source, line[:LONGEST_TEXT], why))
@@ -149,8 +149,8 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
     for start, end in pairwise([*starts, len(line)]):
         found, marker = markers[start]
         named = marker.groupdict().get("rank")
-        told = [named] if named else ["".join(each) for each in RANK.findall(line[:start])[-1:]]
-        rank = int(told[0]) if told else labelled
+        ranks = [named] if named else ["".join(each) for each in RANK.findall(line[:start])[-1:]]
+        rank = int(ranks[0]) if ranks else labelled
         yield Record(found, marker, line[start:end], line[:start], rank, before, source)
 
 

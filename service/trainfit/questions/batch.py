@@ -7,7 +7,7 @@ from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import answer
 from trainfit.questions.estimate_answer import EstimateAnswer
 from trainfit.questions.problems import Problem
-from trainfit.questions.several import Opened, Told, answered_one, named_jobs
+from trainfit.questions.several import Observe, Opened, answered_one, named_jobs
 from trainfit.specs.job import Job
 from trainfit.specs.several import BatchRequest
 
@@ -35,7 +35,7 @@ def read_batch(request: BatchRequest) -> Opened:
 
 def estimate_batch(
     opened: Opened,
-    told: Told,
+    observe: Observe,
     *,
     activations: bool = True,
     replay: bool = True,
@@ -48,7 +48,7 @@ def estimate_batch(
 
     jobs = []
     for name, asked in opened.items():
-        result = answered_one(asked, ask, told)
+        result = answered_one(asked, ask, observe)
         if isinstance(result, Problem):
             jobs.append(EstimatedJob(name, None, result))
         else:

@@ -49,7 +49,7 @@ TELLS_NOTHING = (
 
 @dataclass(frozen=True, slots=True)
 class FittedCalibration(Sent):
-    """What is sent with the next job of the cluster, and what each run told, in their order: a run
+    """What is sent with the next job of the cluster, and what each run said, in their order: a run
     of which no rank tells anything has none.
     """
 
@@ -63,7 +63,7 @@ def calibrated(
     find: Find = from_package,
 ) -> FittedCalibration | Problem:
     """What the runs of one cluster tell, or why that makes no calibration."""
-    told: list[MeasuredRun] = []
+    measured: list[MeasuredRun] = []
     clusters: list[Cluster] = []
     for number, asked in enumerate(runs):
         result = asked.answered(lambda job, _: _told(job, request, Pricing(find)))
@@ -73,9 +73,13 @@ def calibrated(
         if cluster != (clusters or [cluster])[0]:
             why = f"it is of {_named(cluster)}, and the first run of {_named(clusters[0])}"
             return _none(f"/runs/{number}", why)
-        told.append(run)
+        measured.append(run)
         clusters.append(cluster)
-    outside, slack, paces = outside_of(told), slack_of(told, clusters[0]), paces_of(told)
+    outside, slack, paces = (
+        outside_of(measured),
+        slack_of(measured, clusters[0]),
+        paces_of(measured),
+    )
     if not outside and slack is None and not paces:
         return _none("/runs", TELLS_NOTHING)
     document = {
@@ -83,11 +87,11 @@ def calibrated(
         "outside": [each.model_dump() for each in outside],
         "slack_ratio": None if slack is None else slack.model_dump(),
         "paces": [each.model_dump() for each in paces],
-        "runs": sum(bool(each.ranks or each.pace) for each in told),
+        "runs": sum(bool(each.ranks or each.pace) for each in measured),
         "fitted_by": __version__,
     }
     fitted = Calibration.model_validate({**document, "digest": digest_of(document)})
-    return FittedCalibration(fitted, [list(each.ranks) for each in told])
+    return FittedCalibration(fitted, [list(each.ranks) for each in measured])
 
 
 def _told(
@@ -132,12 +136,12 @@ def _measured_seconds(speeds: Sequence[Speed], tokens: int, num_gpus: int) -> fl
     """Seconds of a step in the median of those that were printed, but for the first; of `tokens` on
     all GPUs where it is tokens that were. None where no line says either.
     """
-    told = [
+    steps = [
         (each.step, seconds)
         for each in speeds
         if (seconds := _seconds(each, tokens, num_gpus)) is not None
     ]
-    warm = [seconds for step, seconds in told if step is None or step > WARMING]
+    warm = [seconds for step, seconds in steps if step is None or step > WARMING]
     return median(warm) if warm else None
 
 

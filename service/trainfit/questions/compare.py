@@ -25,7 +25,7 @@ from trainfit.questions.launches import LAUNCH, RequestedJob, job_from
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import ANSWER_ERRORS, Problem, problem
 from trainfit.questions.releases import needed
-from trainfit.questions.several import Opened, Told, answered_one, named_jobs
+from trainfit.questions.several import Observe, Opened, answered_one, named_jobs
 from trainfit.resolve.findings import Change, Finding
 from trainfit.specs.job import Job
 from trainfit.specs.policy import Headroom
@@ -95,7 +95,7 @@ def read_comparison(request: CompareRequest) -> Opened:
 
 
 def compare_jobs(
-    request: CompareRequest, opened: Opened, told: Told, *, find: Find = from_package
+    request: CompareRequest, opened: Opened, observe: Observe, *, find: Find = from_package
 ) -> SideBySide:
     """Each job beside a baseline: one of them, or the job that changes are made to."""
     pricing = Pricing(find)
@@ -104,7 +104,7 @@ def compare_jobs(
     )
     price = partial(pricing.needs, replay=replay)
     results = {
-        name: answered_one(asked, partial(_needs, asked, price), told)
+        name: answered_one(asked, partial(_needs, asked, price), observe)
         for name, asked in opened.items()
     }
     names = list(opened)

@@ -18,7 +18,7 @@ from trainfit.questions.answers import Sent, html_table, stages_table
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import fields_of
-from trainfit.questions.open_facts import asked_for, same_verdict, shown, told, tried
+from trainfit.questions.open_facts import asked_for, same_verdict, shown, tried, with_open_facts
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.spanning import spanning
 from trainfit.specs.job import AS_JOB, Job
@@ -98,7 +98,7 @@ def _whatever_is_open(
     answer = _check(one.request, find, pricing, one.reading, changes, missing)
     if missing or answer.estimate is None:
         return answer
-    return replace(answer, estimate=told(answer.estimate, reading.open, one.values))
+    return replace(answer, estimate=with_open_facts(answer.estimate, reading.open, one.values))
 
 
 def _check(

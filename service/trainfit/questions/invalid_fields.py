@@ -45,7 +45,7 @@ PATTERNS = {
 def invalid_fields(errors: Iterable[Mapping[str, Any]], body_type: Any) -> list[Finding]:
     """What is wrong with a body of this type, from Pydantic's errors about it.
 
-    Where a value may be of several types, only what the nearest of them lacks is told.
+    Where a value may be of several types, only what the nearest of them lacks is named.
     """
     placed = [(place(body_type, error["loc"]), error) for error in errors]
     near = {

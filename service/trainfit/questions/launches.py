@@ -1,4 +1,4 @@
-"""Launches in the place of jobs: read, and what is wrong with them told where they say it.
+"""Launches in the place of jobs: read, and what is wrong with them named where they say it.
 
 A command about a job in its own words does without the models and tables of launches.
 """

@@ -126,7 +126,7 @@ def same_verdict(cases: Sequence[TriedFacts]) -> Verdict | None:
     return cases[0].verdict if len(verdicts) == 1 else None
 
 
-def told(estimate: Estimate, facts: Sequence[OpenFact], values: Values) -> Estimate:
+def with_open_facts(estimate: Estimate, facts: Sequence[OpenFact], values: Values) -> Estimate:
     """The estimate of one case, with the assumption that names it."""
     of_it = " and ".join(fact.said(f"{values[fact.pointer]:,}") for fact in facts)
     assumption = Assumption(OPEN_FACTS.id, f"{OPEN_FACTS.text} Here: {of_it}.")

@@ -126,7 +126,7 @@ def reconcile(job: AsJob, *logs: str, **run: Any) -> ReconcileAnswer:
 
 def trace(job: AsJob, *, pp_rank: int | None = None) -> RankTrace:
     """What PyTorch's allocator holds of a pipeline rank from moment to moment; the one that needs
-    most unless told.
+    most by default.
 
     Raises QuestionError where the job is wrong, or its requests are not known.
     """
@@ -160,7 +160,7 @@ def document_of(job: AsJob, kind: type[AnyJob]) -> dict[str, Any]:
     """A job as it would be sent, where a question of this kind is asked."""
     if not isinstance(job, Job):
         return dict(job)
-    # What a caller left open stays open, so that its defaults are told as such.
+    # What a caller left open stays open, so that its defaults are named as such.
     return job.model_dump(mode="json", exclude_unset=True, include=set(kind.model_fields))
 
 

@@ -184,7 +184,7 @@ def _grounds(request: SearchRequest, find: Find, until: float) -> list[Ground]:
 
 
 def _check(request: SearchRequest, places: Sequence[Ground]) -> None:
-    """Raise RefusedError where what is sought cannot be told."""
+    """Raise RefusedError where what is sought cannot be found."""
     training, objective = request.training, request.objective
     if objective not in BY_TIME:
         return
@@ -223,7 +223,7 @@ def concluded(
         objective=request.objective,
         best=[_found(request, each, best[0], find) for each in best],
         pareto=[_found(request, each, best[0], None) for each in pareto(options)],
-        tried=standing.tally.told(),
+        tried=standing.tally.summary(),
         launch=None if reading is None else reading.launch,
         cut=_cut(standing) if standing.is_cut else None,
         estimator_version=__version__,

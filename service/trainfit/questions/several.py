@@ -1,4 +1,4 @@
-"""Several jobs asked about at once. What is wrong with one of them is told in its place, with
+"""Several jobs asked about at once. What is wrong with one of them is said in its place, with
 pointers into that job.
 """
 
@@ -13,8 +13,8 @@ from trainfit.specs.job import Job
 from trainfit.specs.several import NamedJob
 
 Result = TypeVar("Result", bound=Estimate | Needs)
-Told = Callable[[Job, Estimate | Needs | Problem], None]
-"""Is told what became of each well-formed job."""
+Observe = Callable[[Job, Estimate | Needs | Problem], None]
+"""Is called with what became of each well-formed job."""
 Opened = Mapping[str, RequestedJob[Job] | Problem]
 """Jobs as they were read, in the order of the request."""
 
@@ -34,11 +34,11 @@ def jobs_of(opened: Opened) -> list[Job]:
 def answered_one(
     asked: RequestedJob[Job] | Problem,
     ask: Callable[[Job, LaunchReading | None], Result],
-    told: Told,
+    observe: Observe,
 ) -> Result | Problem:
-    """The answer to one of the jobs, or why there is none; `told` hears of it."""
+    """The answer to one of the jobs, or why there is none; `observe` hears of it."""
     if isinstance(asked, Problem):
         return asked
     result = asked.answered(ask)
-    told(asked.job, result)
+    observe(asked.job, result)
     return result

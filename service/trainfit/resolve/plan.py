@@ -26,7 +26,7 @@ class Default:
 
 
 class LeftOpen(Iterable[Default]):
-    """What a job left open, told once somebody asks: of most plans only figures are compared."""
+    """What a job left open, made once somebody asks: of most plans only figures are compared."""
 
     def __init__(self, tell: Callable[[], Iterable[Default]]) -> None:
         self._tell = cache(tell)

@@ -112,7 +112,7 @@ class ModelSpec(Part):
     encoder_frozen_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] = 0
     """Those of them that the model's class never trains."""
     projector_parameters: Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)] | None = None
-    """Those of them in what brings features to the text's width; None where they are not told
+    """Those of them in what brings features to the text's width; None where they are not counted
     apart."""
     encoder: Encoder | None = None
     """The tower of images, where its activations are known too."""

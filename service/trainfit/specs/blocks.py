@@ -1,7 +1,7 @@
 """The building blocks of a layer, as dimensions only.
 
 A layer is a sequence of sublayers; each adds its blocks' outputs to the residual stream. A block
-says what it is made of; what it owns and what it keeps in memory is told in `estimator.blocks`.
+says what it is made of; what it owns and what it keeps in memory stands in `estimator.blocks`.
 Widths left out are the model's hidden size.
 """
 

@@ -21,7 +21,7 @@ Id = Annotated[str, Field(min_length=1, max_length=128)]
 
 class NamedJob(Part):
     """A job, or a launch in its place, and what the caller calls it. It is read by itself, so that
-    what is wrong with it is told of it alone.
+    what is wrong with it is said of it alone.
     """
 
     id: Id = Field(..., description="Repeated in the answer.")

@@ -1,4 +1,4 @@
-"""A training loop's memory: read at its steps, told of before it is full, and put beside what was
+"""A training loop's memory: read at its steps, warned of before it is full, and put beside what was
 predicted.
 """
 

@@ -58,5 +58,5 @@ def read(cuda: Cuda, step: int, moment: str) -> CounterReading:
     """What is so now."""
     stats = cuda.memory_stats()
     free, total = cuda.mem_get_info()
-    told = {name: stats[name] for name in (*COUNTERS, "num_alloc_retries") if name in stats}
-    return CounterReading(step, moment, told, total - free, total)
+    counters = {name: stats[name] for name in (*COUNTERS, "num_alloc_retries") if name in stats}
+    return CounterReading(step, moment, counters, total - free, total)

@@ -60,7 +60,7 @@ def question(annotations: Mapping[str, Any], workload: Workload) -> Question:
     document = _job(said[JOB])
     _fill_in(document, workload)
     _override(document, said)
-    # What else a fit-check may be asked for would be told to nobody.
+    # What else a fit-check may be asked for would be shown to nobody.
     request = read_job({**document, "limits": {}, "suggest": True}, FitCheckRequest)
     if isinstance(request, Problem):
         raise AnnotationError(JOB, request.detail)

@@ -72,6 +72,6 @@ async def job_draft(
 ) -> Response:
     """Where no reader knows the program: the model, sizes, the batch, the length, a rank of
     adapters. It is no job yet, since whose defaults hold is not known. A word that is said in two
-    ways is told and not taken.
+    ways is named and not taken.
     """
     return sent(await reply_from(request, "reading", draft_reply, launch))

@@ -32,9 +32,9 @@ router = APIRouter(prefix="/v1", tags=["decisions"], route_class=JsonRoute)
 
 EVENTS = "text/event-stream"
 STREAM_SECONDS = 120
-"""For a search whose progress is told; its caller ends it by hanging up."""
+"""For a search whose progress is sent; its caller ends it by hanging up."""
 SEARCHING = 0.7
-"""The share of the time for an answer that is spent on a search. What was found by then is told in
+"""The share of the time for an answer that is spent on a search. What was found by then is sent in
 the rest, which may begin with a worker that has to start.
 """
 

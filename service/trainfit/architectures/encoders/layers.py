@@ -19,7 +19,7 @@ class Tower(NamedTuple):
     """What a projector needs to know of a tower: the width of its features and its parameters.
 
     `frozen` are those of the parameters that the class never trains, `merger` those of a projector
-    that stands in the tower. `encoder` is told where its activations are known.
+    that stands in the tower. `encoder` is given where its activations are known.
     """
 
     width: int

@@ -41,12 +41,12 @@ def _case(case: CheckedJob, gate: Gate) -> ElementTree.Element:
         why.append(f"allowed: {case.allowed}")
     details = _text("\n".join([*why, *advice(case)]))
     tag = _tag(case, gate)
-    told = ElementTree.SubElement(made, tag)
+    outcome = ElementTree.SubElement(made, tag)
     if tag != "system-out":
-        told.set("message", _text(f"{WORDS[case.outcome]}: {why[0]}"))
+        outcome.set("message", _text(f"{WORDS[case.outcome]}: {why[0]}"))
     if tag in ("failure", "error"):
-        told.set("type", case.outcome)
-    told.text = details
+        outcome.set("type", case.outcome)
+    outcome.text = details
     return made
 
 

@@ -34,7 +34,7 @@ def summary(cases: Sequence[CheckedJob], gate: Gate, max_bytes: int) -> str:
 def _difference(cases: Sequence[CheckedJob], gate: Gate, baseline: Baseline) -> str:
     """A row for each job that changed, or that closes the gate; the others are counted."""
     paired, gone = baseline.paired(cases)
-    told = [(case, was) for case, was in paired if _tells(case, was, gate)]
+    shown = [(case, was) for case, was in paired if _tells(case, was, gate)]
     changed = sum(_changed(case, was) for case, was in paired) + len(gone)
     opening = (
         f"{HEADING}{changed} of {len(paired) + len(gone)} checks changed since the baseline.\n\n"
@@ -43,9 +43,9 @@ def _difference(cases: Sequence[CheckedJob], gate: Gate, baseline: Baseline) -> 
         "| job | GPU | verdict | needs (GiB) | change (GiB) | why | what would help |\n"
         "| --- | --- | --- | --- | ---: | --- | --- |\n"
     )
-    rows = [_compared(case, was, gate) for case, was in told]
+    rows = [_compared(case, was, gate) for case, was in shown]
     rows += [_row(f"{was.name}\n{was.path}", was.gpu, "gone", *[""] * 4) for was in gone]
-    quiet = len(paired) - len(told)
+    quiet = len(paired) - len(shown)
     closing = f"\n{quiet} more fit as before.\n" if quiet else ""
     table = _cut(head, rows, MAX_COMMENT_BYTES - _size(opening + closing)) if rows else ""
     return f"{opening}{table}{closing}"

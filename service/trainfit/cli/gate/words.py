@@ -23,7 +23,7 @@ WORDS: Mapping[str, str] = {
 }
 
 SHOWN = 3
-"""Suggestions that are told; JSON has them all."""
+"""Suggestions that are shown; JSON has them all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,16 +36,16 @@ def attributions(found: Sequence[ComparedFigure], estimate: Estimate) -> list[At
 
 
 def _measured(found: Sequence[ComparedFigure], stage: Stage) -> Mapping[Quantity, int]:
-    """The highest figure of each quantity that a stage's ranks have told."""
-    told: dict[Quantity, int] = {}
+    """The highest figure of each quantity that a stage's ranks reported."""
+    highest: dict[Quantity, int] = {}
     for each in found:
         if each.pp_rank == stage.pp_rank and each.predicted is not None and not each.at_least:
-            told[each.quantity] = max(told.get(each.quantity, 0), each.measured_bytes)
-    return told
+            highest[each.quantity] = max(highest.get(each.quantity, 0), each.measured_bytes)
+    return highest
 
 
-def _of_stage(stage: Stage, told: Mapping[Quantity, int]) -> Iterator[Attribution]:
-    if not told:
+def _of_stage(stage: Stage, highest: Mapping[Quantity, int]) -> Iterator[Attribution]:
+    if not highest:
         return
     rank, allocated = stage.pp_rank, stage.allocated_bytes.expected
     transient = allocated - stage.resident_bytes
@@ -55,13 +55,13 @@ def _of_stage(stage: Stage, told: Mapping[Quantity, int]) -> Iterator[Attributio
         told_how: How = how if measured is not None else "predicted"
         return Attribution(rank, name, told_how, predicted, measured)
 
-    peak, resident = told.get("allocated"), told.get("resident")
+    peak, resident = highest.get("allocated"), highest.get("resident")
     if resident is not None or peak is None:
         yield part("states_and_buffers", "group", stage.resident_bytes, resident)
         yield part("transient", "group", transient, _less(peak, resident))
     else:
         yield part("tensors", "group", allocated, peak)
-    reserved, device = told.get("reserved"), told.get("device")
+    reserved, device = highest.get("reserved"), highest.get("device")
     yield part("allocator_slack", "measured", sizes["allocator_slack"], _less(reserved, peak))
     outside = sizes["context_and_communicators"]
     yield part("context_and_communicators", "group", outside, _less(device, reserved))

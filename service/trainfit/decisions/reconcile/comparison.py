@@ -40,7 +40,7 @@ class FullMemory(NamedTuple):
     """What an error of a full memory tells, by counter."""
 
     rank: int | None
-    told: Mapping[Counter, Figure]
+    figures_by_counter: Mapping[Counter, Figure]
 
 
 def errors(figures: Iterable[Figure]) -> Iterator[FullMemory]:
@@ -49,8 +49,8 @@ def errors(figures: Iterable[Figure]) -> Iterator[FullMemory]:
     for each in figures:
         if each.format == FULL_MEMORY:
             found[each.rank, each.source.name, each.source.line][each.counter] = each
-    for (rank, _, _), told in found.items():
-        yield FullMemory(rank, told)
+    for (rank, _, _), figures_by_counter in found.items():
+        yield FullMemory(rank, figures_by_counter)
 
 
 Verdict = Literal["within", "below", "above", "not_comparable"]

@@ -98,8 +98,8 @@ def _apart(found: Sequence[ComparedFigure]) -> float:
     """How far figures are from the expected: the root of the mean of the squares. Without anything
     to compare, nothing.
     """
-    told = residuals(found)
-    return sqrt(sum(each**2 for each in told) / len(told)) if told else 0.0
+    apart = residuals(found)
+    return sqrt(sum(each**2 for each in apart) / len(apart)) if apart else 0.0
 
 
 def _explained(

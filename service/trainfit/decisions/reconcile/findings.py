@@ -115,10 +115,10 @@ def _series(figures: Sequence[Figure]) -> Series:
 
 
 def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
-    """One for each rank: with what its process had, or PyTorch where that is all that is told."""
+    """One for each rank: with what its process had, or PyTorch where that is all that is known."""
     most: dict[int | None, tuple[int, str]] = {}
-    for rank, told in errors(figures):
-        bytes_of = {counter: each.bytes for counter, each in told.items()}
+    for rank, by_counter in errors(figures):
+        bytes_of = {counter: each.bytes for counter, each in by_counter.items()}
         allocated = bytes_of.get("allocated_bytes.all.current", 0)
         reserved = bytes_of.get(
             "reserved_bytes.all.current", allocated + bytes_of.get("reserved_unallocated", 0)
@@ -147,10 +147,10 @@ def _releases(retries: Iterable[Retries]) -> Iterator[RunFinding]:
 
 def _growth(series: Series) -> Iterator[RunFinding]:
     """What is allocated between steps, or reserved, that becomes more at every one of them."""
-    for (rank, counter), told in series.items():
+    for (rank, counter), measured in series.items():
         steps = [
             each
-            for each in told
+            for each in measured
             if (each.step is None or each.step >= STEPS_OF_GROWTH)
             and (counter != "allocated_bytes.all.current" or is_between_steps(each))
         ]
@@ -179,11 +179,11 @@ def _peaks_grow(series: Series, rank: int | None) -> bool:
 
 def _fragmentation(series: Series) -> Iterator[RunFinding]:
     """What is reserved above the peak of what is allocated."""
-    for (rank, counter), told in series.items():
+    for (rank, counter), measured in series.items():
         peaks = series.get((rank, "allocated_bytes.all.peak"))
         if counter != "reserved_bytes.all.peak" or not peaks:
             continue
-        reserved, peak = max(each.bytes for each in told), max(each.bytes for each in peaks)
+        reserved, peak = max(each.bytes for each in measured), max(each.bytes for each in peaks)
         if reserved - peak > FRAGMENTED * peak:
             message = (
                 f"{gib(reserved - peak)} GiB are reserved above the peak of what is allocated; "
@@ -194,11 +194,11 @@ def _fragmentation(series: Series) -> Iterator[RunFinding]:
 
 def _held(series: Series) -> Iterator[RunFinding]:
     """Freed, but not for reuse: another stream may still read it."""
-    for (rank, counter), told in series.items():
+    for (rank, counter), measured in series.items():
         peaks = series.get((rank, "allocated_bytes.all.peak"))
         if counter != "active_bytes.all.peak" or not peaks:
             continue
-        held = max(each.bytes for each in told) - max(each.bytes for each in peaks)
+        held = max(each.bytes for each in measured) - max(each.bytes for each in peaks)
         if held > SHARE * peaks[-1].bytes:
             message = f"{gib(held)} GiB were freed and waited for other streams (record_stream)"
             yield RunFinding("held_for_streams", message, held, rank)
@@ -249,11 +249,11 @@ def _headroom(
     estimate: Estimate,
     capacity_bytes: int | None,
 ) -> Iterator[RunFinding]:
-    """What stays free of the fullest card. Where a rank told what it reserved and not what the card
+    """What stays free of the fullest card. Where a rank says what it reserved and not what the card
     holds, that and the most that lies outside PyTorch.
     """
-    told = [each.bytes for each in figures if each.counter == "device_capacity"]
-    capacity = max(told, default=capacity_bytes or 0)
+    capacities = [each.bytes for each in figures if each.counter == "device_capacity"]
+    capacity = max(capacities, default=capacity_bytes or 0)
     device = {each.rank: each for each in found if each.quantity == "device"}
     reserved = {each.rank: each for each in found if each.quantity == "reserved"}
     used = [

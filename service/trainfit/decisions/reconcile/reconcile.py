@@ -36,7 +36,7 @@ class RankRecording(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Which ranks have told something, and of which pipeline ranks; `binding_seen` whether the one
+    """Which ranks reported something, and of which pipeline ranks; `binding_seen` whether the one
     that needs most was among them.
     """
 

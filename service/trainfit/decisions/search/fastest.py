@@ -26,7 +26,7 @@ from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 
 SLOWEST = 3
-"""Of fewer GPUs no layout is told that takes longer than so many times the fastest of all."""
+"""Of fewer GPUs no layout is named that takes longer than so many times the fastest of all."""
 TIE = 1.05
 """Times that are no further apart are a tie: by so much the predicted best of a group of published
 runs is slower than the measured one, at the 90th percentile.
@@ -70,7 +70,7 @@ class Rivals(NamedTuple):
     slowest: float
 
     def last(self, found: Sequence[FittingJob]) -> float:
-        """What is slower is not among the wanted; of what ties with the first more may be told."""
+        """What is slower is not among the wanted; of what ties with the first more may be named."""
         paces = sorted([*self.paces, *(each.pace for each in found)])
         return min(self.slowest, paces[self.wanted - 1] if len(paces) >= self.wanted else inf)
 
@@ -85,7 +85,7 @@ def fastest(
 ) -> Iterator[FittingJob]:
     """Those layouts on so many GPUs that are among the fastest of all, the first of them in any
     case, and of those that tie with it such as leave more free; each on the lowest rung that fits.
-    They are told as they are found, the fastest first.
+    They are given as they are found, the fastest first.
     """
     line = _Line(ground, num_gpus, most, too_large, tally)
     found: list[FittingJob] = []
@@ -108,7 +108,7 @@ def fastest(
 
 
 def _longest(found: Sequence[FittingJob], rivals: Rivals) -> float:
-    """Seconds for a token up to which something may be found that is told."""
+    """Seconds for a token up to which something may be found that is named."""
     if not found:
         return rivals.slowest
     ties = TIE * found[0].pace if found[0].pace <= min(rivals.paces, default=inf) else 0.0

@@ -64,7 +64,7 @@ class Tally:
         if example is not None:
             self.examples.setdefault(why, example)
 
-    def told(self) -> Tried:
+    def summary(self) -> Tried:
         fell = [
             Fell(why, message, self.fallen[why], self.examples.get(why))
             for why, message in EXPLANATIONS.items()

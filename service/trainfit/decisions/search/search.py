@@ -133,7 +133,7 @@ def _do_next(request: SearchRequest, grounds: Sequence[Ground], standing: Search
 def _rivals(
     request: SearchRequest, ground: Ground, standing: SearchProgress, num_gpus: int
 ) -> Rivals:
-    """What was found so far, and what pace may still be among the best, or worth to be told."""
+    """What was found so far, and what pace may still be among the best, or worth naming."""
     floor, options = request.min_tokens_per_second, standing.options
     slowest = inf if floor is None else 1 / floor
     paces = sorted(each.pace for each in options)
@@ -150,7 +150,7 @@ def _rivals(
 def ranked(
     request: SearchRequest, options: Iterable[FittingJob], most: int | None = None
 ) -> list[FittingJob]:
-    """As many as are asked for, unless told. The best first; where two are alike, the faster one,
+    """As many as are asked for. The best first; where two are alike, the faster one,
     the one that leaves more free, and then in the order in which they were tried.
     """
 

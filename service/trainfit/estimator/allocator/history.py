@@ -79,7 +79,7 @@ class _Watched(Device):
         self._streams: dict[int, Hashable] = {}
 
     def take_entries(self) -> list[TraceEntry]:
-        """What was not told so far."""
+        """What was not returned so far."""
         entries, self._entries = self._entries, []
         return entries
 

@@ -13,7 +13,7 @@ from trainfit.launch.transformers.command_line import named, sent, settings_in
 MARKS = ("distributed_type", "compute_environment")
 """Keys that a config of accelerate has and no other file."""
 BY_DEFAULT = "default_config.yaml"
-"""What accelerate reads where it is told of no other."""
+"""What accelerate reads where no other is named."""
 
 
 def by_flag(settings: Mapping[str, Setting]) -> dict[str, Setting]:
@@ -30,7 +30,7 @@ def by_flag(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 
 
 def launched(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
-    """What accelerate launch is told: its flags over the config that they name."""
+    """What accelerate launch is given: its flags over the config that they name."""
     if program.launcher != "accelerate":
         return {}
     flags = {name.replace("-", "_"): each for name, each in program.launcher_settings.items()}

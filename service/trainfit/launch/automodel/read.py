@@ -193,10 +193,10 @@ def _step(reading: Reading, draft: Draft) -> None:
     if reading.value("model.use_liger_kernel", True) is not False:
         within_layers = {"/framework/liger_kernel": True}
         place = reading.settings.get("model._target_")
-        told = place or Setting("model.use_liger_kernel", True, WHOSE, None)
-        told = replace(told, key="model.use_liger_kernel", value=True)
+        liger = place or Setting("model.use_liger_kernel", True, WHOSE, None)
+        liger = replace(liger, key="model.use_liger_kernel", value=True)
         source = "nemo_automodel/_transformers/auto_model.py (use_liger_kernel)"
-        draft.leave_out(told, Effect(SMALLER_LAYERS, "lowers", source, within_layers))
+        draft.leave_out(liger, Effect(SMALLER_LAYERS, "lowers", source, within_layers))
 
 
 SMALLER_LOSS = "this loss keeps less than one over all logits in fp32, which is priced"
@@ -204,11 +204,11 @@ SMALLER_LAYERS = "Liger's kernels run where they are installed, and keep less"
 
 
 def _adapters(reading: Reading, draft: Draft) -> None:
-    told = [each for key, each in reading.settings.items() if key.startswith("peft.")]
-    if not told:
+    settings = [each for key, each in reading.settings.items() if key.startswith("peft.")]
+    if not settings:
         return
     kind = reading.get("peft._target_")
-    draft.put(f"{PEFT}/method", "lora", kind or told[0])
+    draft.put(f"{PEFT}/method", "lora", kind or settings[0])
     if kind is not None and not str(kind.value).endswith("lora.PeftConfig"):
         draft.leave_out(kind, "of adapters LoRA is modelled")
     if not reading.copy("peft.dim", f"{PEFT}/r"):

@@ -51,10 +51,10 @@ def put_kernels(run: TrainerRun) -> None:
     others = sorted(set(listed) - PLUGINS)
     if plugins is not None and others:
         run.draft.leave_out(plugins, f"not modelled: {', '.join(others)}")
-    told = run.arguments.get("cut_cross_entropy")
-    cuts = told is None or run.arguments.is_on("cut_cross_entropy")
+    cut = run.arguments.get("cut_cross_entropy")
+    cuts = cut is None or run.arguments.is_on("cut_cross_entropy")
     if plugins is not None and CUT in listed and cuts:
-        run.draft.put("/training/loss/cross_entropy", "cut", plugins, told or plugins)
+        run.draft.put("/training/loss/cross_entropy", "cut", plugins, cut or plugins)
     _put_liger(run, loaded="LigerPlugin" in listed)
 
 

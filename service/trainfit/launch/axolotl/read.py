@@ -321,11 +321,11 @@ SINCE = Effect(
 
 
 def _put_lora_kernels(run: TrainerRun, engine: TrainerEngine, adapter: Setting) -> None:
-    """Set what runs with its adapters as one function: what is told, or all where nothing is."""
-    told = [run.arguments.get(key) for key in LORA_KERNELS]
+    """Set what runs with its adapters as one function: what is set, or all where nothing is."""
+    settings = [run.arguments.get(key) for key in LORA_KERNELS]
     on = [part for key, part in LORA_KERNELS.items() if run.arguments.is_on(key)]
-    if any(told):
-        run.draft.put(FUSED, on, *[each for each in told if each is not None])
+    if any(settings):
+        run.draft.put(FUSED, on, *[each for each in settings if each is not None])
     elif _turns_kernels_on(run, engine):
         run.draft.default(FUSED, list(LORA_KERNELS.values()), WHOSE)
         run.draft.leave_out(adapter, SINCE)

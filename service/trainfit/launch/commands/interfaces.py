@@ -67,7 +67,7 @@ ACCELERATE = Interface(
     aliases={"m": "module", "t": "tee", "q": "quiet"},
     abbreviated=True,
 )
-"""accelerate launch of accelerate 1.14. What they become is told where accelerate's keys are."""
+"""accelerate launch of accelerate 1.14. What they become stands where accelerate's keys are."""
 
 DEEPSPEED = Interface(
     valued=names(

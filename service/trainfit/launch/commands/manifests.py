@@ -29,7 +29,7 @@ def is_manifest(value: Any) -> bool:
 
 def substituted(file: LaunchFile, environment: Mapping[str, str]) -> LaunchFile:
     """A template of a manifest with the variables that are given put in, as envsubst does. What a
-    container is told of variables of its own stays.
+    container is given variables of its own stays.
     """
     text = _VARIABLE.sub(
         lambda found: environment.get(found[1] or found[2], found[0]), file.content

@@ -72,8 +72,8 @@ def _last(words: Sequence[Word]) -> Sequence[Word]:
 def _of_all(words: Sequence[Word], nodes: Setting | None) -> Sequence[Word]:
     """The command with the processes of all nodes."""
     count = nodes.value if nodes is not None and nodes.unknown is None else 1
-    told = list(words)
+    multiplied = list(words)
     for at, word in enumerate(words[1:], 1):
         if words[at - 1].text == PROCESSES and word.text.isdecimal():
-            told[at] = replace(word, text=str(int(word.text) * count))
-    return told
+            multiplied[at] = replace(word, text=str(int(word.text) * count))
+    return multiplied

@@ -120,7 +120,7 @@ def _assigned(given: Any) -> Iterator[tuple[str, str | None]]:
 
 
 def _variables(nodes: Setting | None, gpus: Setting | None, *, sky: bool) -> Mapping[str, Setting]:
-    """What a node is told of how many there are, by the names of either."""
+    """Variables by which a node knows how many there are, by the names of either."""
     found: dict[str, Setting] = {}
     names = ("SKYPILOT_NUM_NODES", "SKYPILOT_NUM_GPUS_PER_NODE") if sky else DSTACKS
     for name, setting in zip(names, (nodes, gpus), strict=True):

@@ -230,7 +230,7 @@ class _Unwrapping:
         self._passed |= dict.fromkeys(script.passed)
         for at, message in script.ends_early:
             self._note(at, message)
-        told: Mapping[str, Word] | None = None
+        earlier: Mapping[str, Word] | None = None
         environment: Mapping[str, Setting] = {}
         opening = next(iter(script.commands), None)
         for command in script.commands:
@@ -240,8 +240,8 @@ class _Unwrapping:
             if first is not None and first.text.startswith("--") and command is not opening:
                 raise LaunchError(_cut_off(first))
             given = command.environment
-            if given is not told:
-                told = given
+            if given is not earlier:
+                earlier = given
                 environment = {name: Setting.of(name, given[name]) for name in given}
             yield from self._of_words(command.words, program.after(command, environment), depth + 1)
 

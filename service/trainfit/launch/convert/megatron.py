@@ -238,14 +238,14 @@ def _parallelism(job: Job, spec: TransformerConfig, findings: Findings) -> Itera
         yield Argument("ckpt_format", "fsdp_dtensor", pointer)
         yield Argument("data_parallel_sharding_strategy", strategy, pointer)
         precision = job.training.precision
-        told = precision if isinstance(precision, Precision) else PRESETS.get(precision)
-        gradients = None if told is None else told.gradients
+        stated = precision if isinstance(precision, Precision) else PRESETS.get(precision)
+        gradients = None if stated is None else stated.gradients
         yield Argument("megatron_fsdp_main_grads_dtype", gradients, "/training/precision/gradients")
     yield Argument("use_distributed_optimizer", strategy != "no_shard", pointer)
 
 
 def _batch(job: Job, findings: Findings) -> Iterator[Argument]:
-    """A step is told by its samples, for which the data-parallel size has to be known."""
+    """A step is given by its samples, for which the data-parallel size has to be known."""
     training, layout = job.training, job.parallelism
     yield Argument("micro_batch_size", training.micro_batch_size, "/training/micro_batch_size")
     yield Argument("seq_length", training.seq_length, "/training/seq_length")
@@ -260,10 +260,10 @@ def _batch(job: Job, findings: Findings) -> Iterator[Argument]:
 
 
 def _precision(job: Job, findings: Findings) -> Iterator[Argument]:
-    told, pointer = job.training.precision, "/training/precision"
-    precision = told if isinstance(told, Precision) else PRESETS.get(told)
+    stated, pointer = job.training.precision, "/training/precision"
+    precision = stated if isinstance(stated, Precision) else PRESETS.get(stated)
     if precision is None or precision.params != precision.compute:
-        message = f"no argument of Megatron-LM says {told!r}"
+        message = f"no argument of Megatron-LM says {stated!r}"
         findings.add(pointer, "not_expressible", message)
         return
     held, gradients = precision.params, precision.gradients

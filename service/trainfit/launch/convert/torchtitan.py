@@ -333,11 +333,11 @@ def _precision(
     job: Job, degrees: DataParallelDegrees, findings: Findings
 ) -> Iterator[tuple[str, Any]]:
     """Beside tensor or pipeline parallelism without FSDP nothing is narrowed."""
-    told, pointer = job.training.precision, "/training/precision"
+    stated, pointer = job.training.precision, "/training/precision"
     narrowed = degrees.shards or job.parallelism.tp * job.parallelism.pp == 1
-    if told == "autocast-bf16" and not degrees.shards:
-        told = "bf16"
-    precision = told if isinstance(told, Precision) else PRESETS.get(told)
+    if stated == "autocast-bf16" and not degrees.shards:
+        stated = "bf16"
+    precision = stated if isinstance(stated, Precision) else PRESETS.get(stated)
     words = {value: key for key, value in DTYPES.items()}
     if (
         precision is None
@@ -347,7 +347,7 @@ def _precision(
         or precision.fp8_recipe not in (None, "tensorwise", "rowwise")
         or not (narrowed or precision.params == precision.compute)
     ):
-        _refuse(findings, pointer, f"no keys of torchtitan say {told!r} here")
+        _refuse(findings, pointer, f"no keys of torchtitan say {stated!r} here")
         return
     yield "training.dtype", words[precision.params]
     yield "training.mixed_precision_param", words[precision.compute]

@@ -158,14 +158,14 @@ def _batch(job: Job, findings: Findings) -> Iterator[Said]:
 
 def _precision(job: Job, engine: TrainerEngine, findings: Findings) -> Iterator[Said]:
     """The mixed precision and the weights of which the job's data types are made."""
-    told = job.training.precision
-    wanted: Any = told
-    if isinstance(told, Precision):
+    stated = job.training.precision
+    wanted: Any = stated
+    if isinstance(stated, Precision):
         names = ("params", "compute", "gradients", "main_params")
-        wanted = {name: getattr(told, name) for name in names}
-        if told.fp8_recipe is not None or told.fp8_param_gather:
+        wanted = {name: getattr(stated, name) for name in names}
+        if stated.fp8_recipe is not None or stated.fp8_param_gather:
             refuse(findings, "/training/precision", "fp8 under accelerate is not modelled")
-    elif told == "bf16" and not engine.sharded and engine.name != "deepspeed":
+    elif stated == "bf16" and not engine.sharded and engine.name != "deepspeed":
         wanted = "autocast-bf16"
     if engine.name == "deepspeed":
         mixed = next((each for each, made in DEEPSPEEDS.items() if made == wanted), None)
@@ -183,7 +183,7 @@ def _precision(job: Job, engine: TrainerEngine, findings: Findings) -> Iterator[
             None,
         )
     if found is None:
-        message = f"no arguments make {told if isinstance(told, str) else wanted} here"
+        message = f"no arguments make {stated if isinstance(stated, str) else wanted} here"
         refuse(findings, "/training/precision", message)
         return
     mixed, weights = found

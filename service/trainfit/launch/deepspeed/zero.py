@@ -82,7 +82,7 @@ def _put_switch(run: TrainerRun, source: TrainerSource, name: str) -> None:
 
 
 def _put_offload(run: TrainerRun, source: TrainerSource | None, name: str) -> None:
-    """The device, or the switch of old releases; where auto, what accelerate is told."""
+    """The device, or the switch of old releases; where auto, accelerate's own."""
     setting = None
     if source is not None:
         setting = source.get(f"{ZERO}.{name}.device")

@@ -133,9 +133,9 @@ def _share_out(reading: Reading, draft: Draft, command: str) -> int | None:
         draft.recognise(devices)
         count = None
     elif devices is not None or nodes is not None:
-        told = [each for each in (devices, nodes) if each is not None]
+        settings = [each for each in (devices, nodes) if each is not None]
         count = reading.value("devices", 1, size) * reading.value("num_nodes", 1, size)
-        draft.put(NUM_GPUS, count, *told)
+        draft.put(NUM_GPUS, count, *settings)
     else:
         draft.default(NUM_GPUS, 1, WHOSE)
     message = "how many devices there are is not said; give /parallelism/num_gpus in overrides"
@@ -179,10 +179,10 @@ def _adapters(reading: Reading, draft: Draft) -> bool:
     if not reading.copy("lora_dropout", f"{PEFT}/dropout"):
         draft.default(f"{PEFT}/dropout", 0.05, WHOSE)
     on = [name for name in MODULES if reading.value(name, name in ADAPTED, flag)]
-    told = [each for name in MODULES if (each := reading.get(name)) is not None]
+    settings = [each for name in MODULES if (each := reading.get(name)) is not None]
     modules = [module for name in on for module in MODULES[name]]
-    if told:
-        draft.put(f"{PEFT}/target_modules", modules, *told)
+    if settings:
+        draft.put(f"{PEFT}/target_modules", modules, *settings)
     else:
         draft.default(f"{PEFT}/target_modules", modules, WHOSE)
     draft.default(f"{PEFT}/adapter_dtype", "bf16", WHOSE)
@@ -228,19 +228,19 @@ def _optimizer(reading: Reading, draft: Draft, *, paged: bool) -> None:
     if setting is not None and str(setting.value).rpartition(".")[2] not in ("AdamW", "Adam"):
         draft.leave_out(setting, "the states of this optimizer are not modelled")
         return
-    told = [] if setting is None else [setting]
+    settings = [] if setting is None else [setting]
     fused, foreach = (reading.get(f"optimizer.init_args.{key}") for key in ("fused", "foreach"))
     kernel = "fused" if paged else "foreach"
     if fused is not None and fused.value is True:
-        kernel, told = "fused", [*told, fused]
+        kernel, settings = "fused", [*settings, fused]
     elif foreach is not None and foreach.value is False and not paged:
-        kernel, told = "for-loop", [*told, foreach]
+        kernel, settings = "for-loop", [*settings, foreach]
     fields: dict[str, Any] = {"name": "adam", "implementation": kernel}
     if paged:
         fields |= {"paged": True}
     for field, value in fields.items():
-        if told:
-            draft.put(f"{OPTIMIZER}/{field}", value, *told)
+        if settings:
+            draft.put(f"{OPTIMIZER}/{field}", value, *settings)
         else:
             draft.default(f"{OPTIMIZER}/{field}", value, WHOSE)
 

@@ -81,8 +81,8 @@ def _of(reading: Reading, key: str, otherwise: int) -> int:
 
 
 def _is(reading: Reading, key: str, *, otherwise: bool) -> bool:
-    told: bool = reading.value(f"model.{key}", otherwise, flag)
-    return told
+    value: bool = reading.value(f"model.{key}", otherwise, flag)
+    return value
 
 
 def _put_one_of(

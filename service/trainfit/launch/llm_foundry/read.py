@@ -201,9 +201,9 @@ def _precision(reading: Reading, draft: Draft, *, sharded: bool, adapters: bool)
         assert reduced is not None
         draft.complain(reduced, f"of these {', '.join(REDUCED)} are read", pointer)
         return
-    told = [each for each in (setting, reduced) if each is not None]
-    if told:
-        draft.put(pointer, value, *told)
+    settings = [each for each in (setting, reduced) if each is not None]
+    if settings:
+        draft.put(pointer, value, *settings)
     else:
         draft.default(pointer, value, WHOSE)
     if adapters and kind != "fp32":
@@ -214,19 +214,19 @@ def _adapters(reading: Reading, draft: Draft) -> bool:
     """Adapters of PEFT, by the names of its LoraConfig."""
     section = "model.peft_config"
     kind, rank = reading.get(f"{section}.peft_type"), reading.get(f"{section}.r")
-    told = kind or rank
-    if told is None:
+    setting = kind or rank
+    if setting is None:
         return False
     if kind is not None and str(kind.value).upper() != "LORA":
         draft.leave_out(kind, f"adapters of {kind.value} are not modelled")
         return False
-    draft.put(f"{PEFT}/method", "lora", told)
+    draft.put(f"{PEFT}/method", "lora", setting)
     reading.copy(f"{section}.r", f"{PEFT}/r", size)
     reading.copy(f"{section}.lora_dropout", f"{PEFT}/dropout")
     targets = reading.get(f"{section}.target_modules")
     pointer = f"{PEFT}/target_modules"
     if targets is None:
-        draft.require(pointer, "PEFT's own choice of modules is not known: name them", told)
+        draft.require(pointer, "PEFT's own choice of modules is not known: name them", setting)
     elif targets.value == "all-linear":
         draft.put(pointer, "all-linear", targets)
     else:
@@ -252,11 +252,11 @@ def _kept_logits(reading: Reading, draft: Draft) -> None:
     sizes = rows, draft.get(LENGTH), draft.get(MICRO_BATCH)
     if metrics is not None and not reading.value(metrics.key, True, flag):
         return
-    told = metrics or reading.get("max_seq_len")
-    if told is None:
+    setting = metrics or reading.get("max_seq_len")
+    if setting is None:
         return
     why = "metrics of training read the logits, whole and in fp32"
     source = "composer/trainer/trainer.py: train_metrics; llmfoundry/models/hf/hf_causal_lm.py"
     known = all(isinstance(each, int) for each in sizes)
     effect = Effect(why, "raises", source, bytes=2 * FP32 * prod(sizes) if known else 0)
-    draft.leave_out(Setting("use_train_metrics", True, told.file, told.line), effect)
+    draft.leave_out(Setting("use_train_metrics", True, setting.file, setting.line), effect)

@@ -203,7 +203,7 @@ def _options() -> Mapping[str, Option]:
 def _say_activation(named: dict[str, Setting], values: dict[str, Any], draft: Draft) -> None:
     """The activation function of a dataclass, with its gate, in arguments."""
     setting, gate = named.pop("activation_func", None), named.pop("gated_linear_unit", None)
-    told = values.pop("activation_func", None)
+    activation = values.pop("activation_func", None)
     gated = gate is not None and values.get("gated_linear_unit") in (True, "true", "True")
     if setting is None:
         if gate is not None and gated:
@@ -211,7 +211,7 @@ def _say_activation(named: dict[str, Setting], values: dict[str, Any], draft: Dr
         elif gate is not None:
             draft.ignore(gate)
         return
-    function = str(told).rpartition(".")[2].casefold()
+    function = str(activation).rpartition(".")[2].casefold()
     if function not in ACTIVATIONS or (gated and function not in GATED):
         draft.leave_out(setting, "this activation is not modelled")
         return

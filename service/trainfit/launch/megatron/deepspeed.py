@@ -35,7 +35,7 @@ class DeepSpeedEngine:
 
     stage: int
     switch: Setting
-    told: Setting
+    setting: Setting
     bf16: bool
     bucket: int
     offloads: Setting | None
@@ -52,9 +52,9 @@ def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | N
     if switch is None or not reading.value("deepspeed"):
         return None
     if path is None:
-        told = stage or switch
+        setting = stage or switch
         return DeepSpeedEngine(
-            reading.value("zero_stage", 0, whole), switch, told, False, BUCKET, offloads
+            reading.value("zero_stage", 0, whole), switch, setting, False, BUCKET, offloads
         )
     file = program.file(str(path.value))
     if file is None:
@@ -64,7 +64,7 @@ def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | N
 
 
 def _engine(
-    config: Reading, switch: Setting, told: Setting, offloads: Setting | None
+    config: Reading, switch: Setting, setting: Setting, offloads: Setting | None
 ) -> DeepSpeedEngine:
     """What the file says; sizes of a batch are Megatron's own."""
     zero = {name: _size(config, f"zero_optimization.{name}") for name in READ}
@@ -80,7 +80,7 @@ def _engine(
         offloads = device
     config.close(table_of("trainfit.launch.deepspeed"))
     bucket = max(zero[name] or BUCKET for name in READ[1:])
-    said = config.settings.get("zero_optimization.stage", told)
+    said = config.settings.get("zero_optimization.stage", setting)
     return DeepSpeedEngine(zero["stage"], switch, said, bool(half), bucket, offloads)
 
 
@@ -101,14 +101,14 @@ def put_engine(draft: Draft, engine: DeepSpeedEngine) -> None:
     """
     if engine.stage >= 3:
         why = "weights that ZeRO shards beside Megatron's parallelism are not modelled"
-        draft.leave_out(engine.told, why)
+        draft.leave_out(engine.setting, why)
         return
     precision = draft.get(PRECISION)
     if engine.stage > 0 and precision == "bf16":
         narrow = {"gradients": "bf16", "main_params": "fp32"}
-        draft.put(PRECISION, narrow, engine.told)
+        draft.put(PRECISION, narrow, engine.setting)
     shares = engine.stage > 0 or engine.bf16
-    draft.put(SHARDING, "optim" if shares else "no_shard", engine.told)
+    draft.put(SHARDING, "optim" if shares else "no_shard", engine.setting)
     if engine.offloads is not None:
         draft.put(OFFLOADED, 1.0, engine.offloads)
     if shares:
@@ -134,4 +134,4 @@ def _leave_out_buffers(draft: Draft, engine: DeepSpeedEngine) -> None:
         within={SHARDING: "no_shard"},
         bytes=2 * BUCKETS * engine.bucket,
     )
-    draft.leave_out(engine.told, effect)
+    draft.leave_out(engine.setting, effect)

@@ -86,14 +86,14 @@ def _tell_allocator(setting: Setting, draft: Draft) -> None:
 def _put_kernel(environment: Mapping[str, Setting], draft: Draft) -> None:
     """The attention kernel that is left where others are taken out by variables."""
     backend = "/training/attention/backend"
-    told = [environment[name] for name in KERNELS if name in environment]
+    settings = [environment[name] for name in KERNELS if name in environment]
     left = [name for name in KERNELS if str(_value(environment, name)) != "0"]
     chosen = draft.get(backend) not in (None, "auto")
     if len(left) < len(KERNELS) and left and not chosen:
         kernel = left[0].removeprefix("NVTE_").removesuffix("_ATTN").casefold()
-        draft.put(backend, kernel, *told)
+        draft.put(backend, kernel, *settings)
     else:
-        for setting in told:
+        for setting in settings:
             draft.recognise(setting)
 
 

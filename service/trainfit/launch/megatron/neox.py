@@ -207,8 +207,8 @@ def _feed_forward(settings: Mapping[str, Setting]) -> Iterator[Field]:
     hidden = settings.get("hidden_size")
     activation = settings.get("activation")
     gated = activation is not None and activation.value in GATED
-    told = given or (activation if gated else None)
-    if told is None or hidden is None or not isinstance(hidden.value, int):
+    setting = given or (activation if gated else None)
+    if setting is None or hidden is None or not isinstance(hidden.value, int):
         return
     width = given.value if given is not None else 4 * hidden.value
     if given is not None and given.key == "expansion_factor":
@@ -217,7 +217,7 @@ def _feed_forward(settings: Mapping[str, Setting]) -> Iterator[Field]:
     of = (as_int(multiple.value) if multiple is not None else None) or 1
     if gated:
         width = int(width * 2 / 3) // 2
-    yield Field("ffn_hidden_size", told, of * -(-width // of))
+    yield Field("ffn_hidden_size", setting, of * -(-width // of))
 
 
 def _put_beside(settings: Mapping[str, Setting], draft: Draft) -> None:
@@ -255,14 +255,14 @@ def _biases(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
 
 def _precision(settings: Mapping[str, Setting]) -> Iterator[Field]:
     named = settings.get("precision")
-    told = named or settings.get("fp16.enabled") or settings.get("bf16.enabled")
-    if told is None:
+    setting = named or settings.get("fp16.enabled") or settings.get("bf16.enabled")
+    if setting is None:
         return
-    kind = str(told.value) if told is named else told.key.partition(".")[0]
+    kind = str(setting.value) if setting is named else setting.key.partition(".")[0]
     if kind in ("bfloat16", "bf16"):
-        yield Field("bf16", told, True)
-    elif kind == "fp16" and told.value is not False:
-        yield Field("fp16", told, True)
+        yield Field("bf16", setting, True)
+    elif kind == "fp16" and setting.value is not False:
+        yield Field("fp16", setting, True)
 
 
 def _attention(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
@@ -277,8 +277,8 @@ def _attention(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]
     draft.default("/framework/transformer_impl", "local", WHOSE)
     fused = settings.get(FUSED_SOFTMAX)
     if fused is None or fused.value is not True:
-        told = fused or Setting(FUSED_SOFTMAX, False, WHOSE, None)
-        draft.leave_out(told, _unfused(settings))
+        setting = fused or Setting(FUSED_SOFTMAX, False, WHOSE, None)
+        draft.leave_out(setting, _unfused(settings))
 
 
 SCORE_BYTES = 4 + 4 + 4 + 1
@@ -344,8 +344,8 @@ def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
 def _engine(settings: Mapping[str, Setting], draft: Draft) -> DeepSpeedEngine | None:
     """DeepSpeed with the stage of ZeRO that is named; without, it shares nothing out."""
     zero = "zero_optimization."
-    told = settings.get(f"{zero}stage")
-    if told is None:
+    setting = settings.get(f"{zero}stage")
+    if setting is None:
         return None
     sizes = (settings.get(f"{zero}{name}_bucket_size") for name in ("reduce", "allgather"))
     buckets = [number for each in sizes if each and (number := as_int(each.value))]
@@ -353,11 +353,11 @@ def _engine(settings: Mapping[str, Setting], draft: Draft) -> DeepSpeedEngine | 
     offloads = offload if offload and offload.value not in (None, "none", False) else None
     half = draft.get("/training/precision") == "bf16"
     bucket = max(buckets, default=BUCKET)
-    stage = as_int(told.value) or 0
+    stage = as_int(setting.value) or 0
     wide = settings.get(ACCUMULATES)
     if wide is not None and wide.value not in (None, "bf16"):
         if stage == 1 and half and wide.value == "fp32" and offloads is None:
             stage = 0
         elif stage > 0 or not half:
             draft.leave_out(wide, "gradients that are kept in another type are not modelled")
-    return DeepSpeedEngine(stage, told, told, half, bucket, offloads)
+    return DeepSpeedEngine(stage, setting, setting, half, bucket, offloads)

@@ -17,7 +17,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
 
 GRADIENTS_OF_THEIR_OWN = "core_v0.19.0"
 """Since this release Megatron-FSDP keeps main gradients in the type of the parameters, whatever
---accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is told their type
+--accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is given their type
 (mcore_fsdp_adapter.py: MixedPrecisionPolicy)."""
 WIDE_LAYERS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
 LATER, EARLIER = (
@@ -29,7 +29,7 @@ LATER, EARLIER = (
 def read_precision(reading: Reading, defaults: Defaults) -> None:
     """bf16 accumulates gradients in fp32 unless told otherwise, fp16 in fp16."""
     pointer, draft = "/training/precision", reading.draft
-    told = [
+    settings = [
         setting
         for name in (
             "fp8",
@@ -65,8 +65,8 @@ def read_precision(reading: Reading, defaults: Defaults) -> None:
         del precision["fp8_recipe"]
     _read_narrow(reading, defaults, precision)
     preset = next((name for name, dtypes in PRESETS.items() if dtypes == precision), None)
-    if told:
-        draft.put(pointer, preset or precision, *told)
+    if settings:
+        draft.put(pointer, preset or precision, *settings)
     else:
         draft.default(pointer, preset or precision, defaults.name)
 
@@ -111,7 +111,7 @@ def shards_with_fsdp(reading: Reading) -> bool:
 
 def _gradients_of_fsdp(reading: Reading, defaults: Defaults, precision: Mapping[str, Any]) -> str:
     """The type of the gradients that Megatron-FSDP keeps. `precision` is that of other optimizers;
-    a release that is not told may be an earlier one, which goes by it where that is fp32.
+    a release that is not named may be an earlier one, which goes by it where that is fp32.
     """
     held = str(precision.get("params", "bf16"))
     own = reading.value("megatron_fsdp_main_grads_dtype", "auto")

@@ -80,7 +80,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
 
 
 def _leave_out_legacy_model(reading: Reading, defaults: Defaults, program: TrainingProgram) -> None:
-    """Before core_v0.8.0 a program had the layers of megatron-core only where it was told so."""
+    """Before core_v0.8.0 a program had the layers of megatron-core only where it was asked to."""
     if not defaults.before("core_v0.8.0") or reading.get("deprecated_use_mcore_models"):
         return
     file = program.arguments[0].file if program.arguments else "argv"

@@ -79,10 +79,10 @@ def put_actor(reading: Reading) -> None:
     unknown = [name for name in names if reading.is_unknown(name)]
     for name in unknown:
         reading.copy(name, NUM_GPUS)
-    told = [each for name in names if name not in unknown and (each := reading.get(name))]
+    settings = [each for name in names if name not in unknown and (each := reading.get(name))]
     if not unknown:
         count = reading.value(names[0], 1, size) * reading.value(names[1], 8, size)
-        reading.draft.put(NUM_GPUS, count, *told)
+        reading.draft.put(NUM_GPUS, count, *settings)
     for name in ("use_dynamic_batch_size", "max_tokens_per_gpu", "hf_checkpoint", LOSS):
         reading.get(name)
     shares = reading.get("colocate")

@@ -77,7 +77,7 @@ def _read_padding(reading: Reading) -> None:
 
 
 def _read_batch(reading: Reading, defaults: Defaults) -> None:
-    """A step has one micro-batch unless it is told; of a schedule, the largest batch counts."""
+    """A step has one micro-batch unless it is given; of a schedule, the largest batch counts."""
     schedule = reading.get("step_batch_size_schedule")
     if reading.copy("global_batch_size", "/training/global_batch_size"):
         return
@@ -119,9 +119,9 @@ def _read_optimizer(reading: Reading) -> None:
     offload = reading.get("optimizer_cpu_offload")
     fraction = reading.get("optimizer_offload_fraction")
     if offload is not None and reading.value("optimizer_cpu_offload"):
-        told = [offload] if fraction is None else [offload, fraction]
+        settings = [offload] if fraction is None else [offload, fraction]
         share = reading.value("optimizer_offload_fraction", 1.0)
-        reading.draft.put(f"{optimizer}/cpu_offload_fraction", share, *told)
+        reading.draft.put(f"{optimizer}/cpu_offload_fraction", share, *settings)
 
 
 def _read_recompute(reading: Reading) -> None:
@@ -133,15 +133,15 @@ def _read_recompute(reading: Reading) -> None:
     copy(reading, RECOMPUTE, recompute)
     modules, layer = reading.get("recompute_modules"), reading.get("moe_layer_recompute")
     named = reading.value("recompute_modules") or []
-    told = [each for each in (modules, layer) if each is not None]
+    settings = [each for each in (modules, layer) if each is not None]
     if layer is not None and reading.value("moe_layer_recompute"):
         named = [*(named or ["core_attn"]), "moe"]
     if not named:
         return
     if unknown := sorted(set(named) - RECOMPUTE_MODULES):
-        draft.leave_out(told[0], f"recompute of {', '.join(unknown)} is not modelled")
+        draft.leave_out(settings[0], f"recompute of {', '.join(unknown)} is not modelled")
     else:
-        draft.put(f"{recompute}/modules", named, *told)
+        draft.put(f"{recompute}/modules", named, *settings)
 
 
 def _read_offloading(reading: Reading) -> None:
@@ -153,8 +153,8 @@ def _read_offloading(reading: Reading) -> None:
     if unknown := sorted(set(reading.value("offload_modules")) - OFFLOAD_MODULES):
         reading.draft.leave_out(modules, f"offloading of {', '.join(unknown)} is not modelled")
     elif switch is not None:
-        told = reading.value("offload_modules")
-        reading.draft.put("/training/offload_modules", told, modules, switch)
+        offloaded = reading.value("offload_modules")
+        reading.draft.put("/training/offload_modules", offloaded, modules, switch)
 
 
 def _read_attention(reading: Reading, defaults: Defaults) -> None:
@@ -181,5 +181,5 @@ def _read_loss(reading: Reading) -> None:
     kernel = reading.get("cross_entropy_fusion_impl")
     if fused is not None and reading.value("cross_entropy_loss_fusion"):
         fusion = f"{reading.value('cross_entropy_fusion_impl', 'native')}_fused"
-        told = [fused] if kernel is None else [fused, kernel]
-        reading.draft.put("/training/loss/cross_entropy", fusion, *told)
+        settings = [fused] if kernel is None else [fused, kernel]
+        reading.draft.put("/training/loss/cross_entropy", fusion, *settings)

@@ -19,7 +19,7 @@ from trainfit.launch.megatron.options import MegatronParser, Option, releases
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.swift_adapters import ARGUMENTS as ADAPTING
 from trainfit.launch.megatron.swift_adapters import put_adapters
-from trainfit.launch.models import config_of, put_model, told_by_its_end
+from trainfit.launch.models import config_of, named_by_its_end, put_model
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import arguments_of
@@ -59,17 +59,17 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     draft.ignore_version(version)
     given = arguments_of(program, draft)
     if (model := given.pop("model", None)) is not None:
-        put_model(draft, program, told_by_its_end(model))
+        put_model(draft, program, named_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
     tuner = _put_frozen(given, draft, model)
     _leave_out_loop(given, program, draft)
-    told = set(given)
+    given_names = set(given)
     adapting = {name: given.pop(name) for name in ADAPTING if name in given} if tuner else {}
     fields = [*_own(given, draft), *_fields(given, draft)]
     for name, value in DEFAULTS.items():
-        if name not in told:
+        if name not in given_names:
             fields.append(Field(name, Setting(name, value, WHOSE, None, whose=WHOSE), value))
-    if FUSED not in told:
+    if FUSED not in given_names:
         draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
     read_arguments(reading_of(fields, draft), MegatronParser(None).defaults())
     if tuner is not None:
@@ -116,8 +116,8 @@ def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) 
     said = [given.pop(name) for name in OF_TOWERS if name in given]
     trained = [each for each in said if as_bool(each.value) is False]
     sees = "vision_config" in (config_of(draft) or {})
-    for told in said:
-        (draft.recognise if sees else draft.ignore)(told)
+    for setting in said:
+        (draft.recognise if sees else draft.ignore)(setting)
     tuner = _tuner(given, draft)
     if tuner is None:
         if sees and model is not None and len(trained) < len(OF_TOWERS):

@@ -92,13 +92,13 @@ def _read_graphs(reading: Reading) -> None:
             if each is not None:
                 reading.draft.ignore(each)
         return
-    told = [word for name in SCOPES for word in _words(reading.value(name))]
-    parts = [word for word in told if word not in WHOLE]
+    words = [word for name in SCOPES for word in _words(reading.value(name))]
+    parts = [word for word in words if word not in WHOLE]
     if unknown := sorted(set(parts) - CAPTURED):
         message = f"CUDA graphs of {', '.join(unknown)} are not modelled"
         reading.draft.leave_out(setting, message)
         return
-    whole = "full_iteration" in told
+    whole = "full_iteration" in words
     way = "full_iteration" if whole else str(reading.value("cuda_graph_impl"))
     reading.draft.put("/framework/cuda_graph_impl", way, setting, *scopes)
     if parts and way != "full_iteration":
@@ -108,23 +108,23 @@ def _read_graphs(reading: Reading) -> None:
 def _read_offloading(reading: Reading) -> None:
     """A config has a switch beside the number of layers, which the command line has not."""
     switch, layers = reading.get("cpu_offloading"), reading.get("cpu_offloading_num_layers")
-    told = [each for each in (switch, layers) if each is not None]
+    settings = [each for each in (switch, layers) if each is not None]
     if switch is not None and not reading.value("cpu_offloading"):
-        for each in told:
+        for each in settings:
             reading.draft.ignore(each)
     elif layers is not None:
         number = reading.value("cpu_offloading_num_layers")
-        reading.draft.put("/framework/cpu_offloading_num_layers", number, *told)
+        reading.draft.put("/framework/cpu_offloading_num_layers", number, *settings)
     elif switch is not None:
         reading.draft.leave_out(
             switch, "the number of layers whose activations wait on the host is not given"
         )
 
 
-def _words(told: object) -> list[str]:
-    if isinstance(told, str):
-        return told.split()
-    return [str(word) for word in told] if isinstance(told, list | tuple) else []
+def _words(value: object) -> list[str]:
+    if isinstance(value, str):
+        return value.split()
+    return [str(word) for word in value] if isinstance(value, list | tuple) else []
 
 
 def _read_windows(reading: Reading) -> None:

@@ -116,7 +116,7 @@ def _recomputed(given: Mapping[str, Setting]) -> Iterator[Setting]:
 
 
 def _precision(given: Mapping[str, Setting]) -> Iterator[Setting]:
-    """Gradients are reduced in bf16, and in bf16 the optimizer is told the types of its states."""
+    """Gradients are reduced in bf16, and in bf16 the optimizer is given the types of its states."""
     dtype, recipe = given.get("compute_dtype"), given.get("fp8_recipe")
     if dtype is None or dtype.value is None:
         return

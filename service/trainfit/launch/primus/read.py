@@ -78,22 +78,22 @@ def _count(program: TrainingProgram, draft: Draft) -> None:
     name = name_of(program)
     if program.num_gpus or name not in (*SCRIPTS, CLI):
         return
-    told = {
+    sizes = {
         each: program.environment.get(each) or Setting(each, usual, name, None, whose="Primus")
         for each, usual in COUNTS.items()
     }
     for option, setting in _before_command(program):
         if option in OPTIONS:
-            told[OPTIONS[option]] = setting
+            sizes[OPTIONS[option]] = setting
         else:
             draft.ignore(setting)
-    if any(each.unknown is not None for each in told.values()):
-        draft.put(NUM_GPUS, None, *told.values())
+    if any(each.unknown is not None for each in sizes.values()):
+        draft.put(NUM_GPUS, None, *sizes.values())
         return
     try:
-        draft.put(NUM_GPUS, prod(size(each.value) for each in told.values()), *told.values())
+        draft.put(NUM_GPUS, prod(size(each.value) for each in sizes.values()), *sizes.values())
     except ValueError as error:
-        draft.complain(told["NNODES"], str(error))
+        draft.complain(sizes["NNODES"], str(error))
 
 
 def _before_command(program: TrainingProgram) -> Iterator[tuple[str, Setting]]:

@@ -17,7 +17,7 @@ Sign = Part
 
 
 def expanded(word: Word, spend: Callable[[int], None]) -> Sequence[Word]:
-    """The words that a word with braces stands for. `spend` is told how many, before they are."""
+    """The words that a word with braces stands for. `spend` hears how many, before they are."""
     if not any(_bare(part) is not None and "{" in (_bare(part) or "") for part in word.parts):
         return (word,)
     written = "".join(_bare(part) or "" for part in word.parts)

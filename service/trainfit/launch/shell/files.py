@@ -163,7 +163,7 @@ def _lost(path: str, place: Piece, what: str) -> Piece:
 
 
 def content_of(path: str, text: Text) -> Piece:
-    """A file's content at the place of its first line, or why nothing can be told of it."""
+    """A file's content at the place of its first line, or why nothing is known of it."""
     first = text.pieces[0]
     return Piece(str(text), first.file, first.line, _why_not_known(path, text))
 

@@ -68,8 +68,8 @@ def _with(
             assignments.assigned(script, assignment, before)
             variable = script.state.variables.get(assignment.name)
             if variable is not None:
-                told = variable._replace(exported=True, doubt="")
-                script.state.variables[assignment.name] = told
+                exported = variable._replace(exported=True, doubt="")
+                script.state.variables[assignment.name] = exported
         with redirections.redirecting(script, redirects):
             return invoke(script, words, _place_of(words))
     finally:

@@ -108,7 +108,7 @@ class Variables(dict[str, Variable]):
         self._changed[name] = None
 
     def environment(self, spend: Callable[[int], None]) -> Mapping[str, Piece]:
-        """The exported variables. `spend` is told what it takes to put them together."""
+        """The exported variables. `spend` is called with what it takes to put them together."""
         exported = {name: value for name in self._changed for value in self._exported(name)}
         dropped = self._environment.keys() & (self._changed.keys() - exported.keys())
         self._changed.clear()

@@ -52,7 +52,7 @@ from trainfit.specs.launch import LaunchFile
 
 PROGRAMS = re.compile(r"torchtitan[./]train(\.py)?|run_(llama_)?train\.sh")
 TABLES = {"job", "model", "training", "parallelism", "activation_checkpoint", "experimental"}
-"""Tables of a TOML file by which it is told from others."""
+"""Tables of a TOML file by which it is known."""
 
 
 def recognises(program: TrainingProgram) -> bool:

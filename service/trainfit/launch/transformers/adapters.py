@@ -91,8 +91,8 @@ def put_adapters(run: TrainerRun, engine: TrainerEngine) -> None:
     if found is None or not has_adapters(run):
         given = [each for key in OF_ADAPTERS if (each := arguments.get(key)) is not None]
         known = found is not None or _is_trls(run)
-        told = draft.overridden("/training/peft") is not None
-        for setting in given if not (known or told) else ():
+        overridden = draft.overridden("/training/peft") is not None
+        for setting in given if not (known or overridden) else ():
             draft.leave_out(setting, NOT_KNOWN)
         _refuse_quantised(run)
         return

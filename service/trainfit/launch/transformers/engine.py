@@ -42,7 +42,7 @@ class TrainerEngine(NamedTuple):
 
 
 def put_num_gpus(run: TrainerRun, engine: TrainerEngine, *, filled: bool) -> int | None:
-    """Set the number of GPUs: what the launcher is told, else accelerate's config, else what the
+    """Set the number of GPUs: what the launcher is given, else accelerate's config, else what the
     environment says, else what sizes make. Without any of these it is one only where no launcher
     could start more.
     """
@@ -50,8 +50,8 @@ def put_num_gpus(run: TrainerRun, engine: TrainerEngine, *, filled: bool) -> int
     processes = run.accelerate.get("num_processes")
     run.accelerate.get("num_machines")
     workers = run.arguments.get(RAY_WORKERS)
-    told = processes or workers
-    counts = program.num_gpus or (() if told is None else (told,)) or _exported(program)
+    started = processes or workers
+    counts = program.num_gpus or (() if started is None else (started,)) or _exported(program)
     if not counts and engine.name != "deepspeed":
         counts = _fixed_by_sizes(run, filled=filled)
     total = 1
@@ -119,12 +119,12 @@ UNTOLD = Effect(
 )
 
 
-def leave_out_untold(run: TrainerRun, engine: TrainerEngine, num_gpus: int | None) -> None:
+def leave_out_unknown_engine(run: TrainerRun, engine: TrainerEngine, num_gpus: int | None) -> None:
     """A config of TRL by itself is of no launcher, whose config may name FSDP or DeepSpeed."""
-    told = engine.named is not None or engine.name != "ddp" or run.program.name is not None
+    known = engine.named is not None or engine.name != "ddp" or run.program.name is not None
     settled = any(run.draft.overridden(pointer) is not None for pointer in (ENGINE, SHARDING))
     model = run.arguments.settings.get("model_name_or_path")
-    if told or settled or num_gpus == 1 or not is_trl(run) or model is None:
+    if known or settled or num_gpus == 1 or not is_trl(run) or model is None:
         return
     run.draft.leave_out(Setting("accelerate", None, model.file, model.line), UNTOLD)
 
@@ -321,7 +321,7 @@ def put_parallel_sizes(
     run: TrainerRun, engine: TrainerEngine, num_gpus: int | None, *, filled: bool
 ) -> None:
     """Set the sizes of parallelism_config, which goes with FSDP2. Complains of those that make
-    another number of GPUs; `filled` says that ranks of which nothing is told are made replicas or
+    another number of GPUs; `filled` says that ranks of which nothing is said are made replicas or
     shards, as axolotl does.
     """
     given = {name: run.accelerate.get(SIZE.format(name)) for name in SIZES}
@@ -337,10 +337,10 @@ def put_parallel_sizes(
     elif sequence is not None and sizes["sp"] != 1:
         run.draft.leave_out(sequence, "Ulysses' sequence parallelism goes with DeepSpeed here")
     if engine.name != "deepspeed" and num_gpus is not None:
-        told = {name: size for name, size in sizes.items() if size is not None}
+        stated = {name: size for name, size in sizes.items() if size is not None}
         if filled:
-            told = _filled(run, given, told, engine, num_gpus)
-        _check_product(run, given, told, num_gpus)
+            stated = _filled(run, given, stated, engine, num_gpus)
+        _check_product(run, given, stated, num_gpus)
     replicas = given["dp_replicate"]
     if replicas is not None and (not filled or sizes["dp_replicate"] != 1):
         run.draft.put(REPLICAS, replicas.value, replicas)
@@ -391,7 +391,7 @@ def _check_product(
 
 def _fixed_by_sizes(run: TrainerRun, *, filled: bool) -> tuple[Setting, ...]:
     """The sizes whose product is the number of processes: those of accelerate where any is more
-    than one, of axolotl where replicas and shards are told.
+    than one, of axolotl where replicas and shards are stated.
     """
     given = {name: run.accelerate.get(SIZE.format(name)) for name in SIZES}
     settings = {name: each for name, each in given.items() if each is not None}

@@ -1,4 +1,4 @@
-"""Files of a run that no command names: each is told by its keys, and by what others say of it."""
+"""Files of a run that no command names: each is known by its keys, and by what others say of it."""
 
 from __future__ import annotations
 

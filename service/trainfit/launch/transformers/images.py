@@ -48,9 +48,9 @@ def put_images(run: TrainerRun) -> None:
 def _largest(run: TrainerRun) -> tuple[Setting, int] | None:
     """What bounds the size of an image, and the tokens of one that is as large."""
     environment = run.program.environment
-    if (told := environment.get(TOKENS_OF_SWIFT)) is not None and told.unknown is None:
-        number = as_int(told.value)
-        return None if number is None else (told, number)
+    if (tokens := environment.get(TOKENS_OF_SWIFT)) is not None and tokens.unknown is None:
+        number = as_int(tokens.value)
+        return None if number is None else (tokens, number)
     pixels = next((each for key in PIXELS if (each := run.arguments.get(key))), None)
     pixels = pixels or environment.get(OF_SWIFT)
     tower = (config_of(run.draft) or {}).get("vision_config") or {}

@@ -3,7 +3,7 @@
 Read from transformers 4.36 to 5.23 (training_args.py), TRL 0.9.6 to 1.9.0 (sft_config.py,
 dpo_config.py, model_config.py, scripts/utils.py) and the scripts of transformers' examples, open-r1
 and alignment-handbook. What decides memory is read by the modules beside this; which release has
-which key is told by `changes`, and what no field is read from by `keys.json`.
+which key stands in `changes`, and what no field is read from by `keys.json`.
 """
 
 from __future__ import annotations

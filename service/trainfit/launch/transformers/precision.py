@@ -245,8 +245,8 @@ def _deepspeed(run: TrainerRun) -> tuple[Any, tuple[Setting, ...]] | None:
     for name, enabled in switches.items():
         mixed, mixing = mixed_precision(run)
         asked = enabled is None or enabled.value == "auto"
-        told = mixing is not None or run.trainer.kind != "script"
-        if enabled is not None and asked and not told:
+        mixes = mixing is not None or run.trainer.kind != "script"
+        if enabled is not None and asked and not mixes:
             need(run.draft, PRECISION, f"auto is what --{name} says, which is not given", enabled)
             return None
         by_run = mixed == name or (mixed == "fp8" and name == "bf16")

@@ -16,7 +16,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import Keys, table_of, words
-from trainfit.launch.models import config_of, is_quantised, put_model, told_by_its_end
+from trainfit.launch.models import config_of, is_quantised, named_by_its_end, put_model
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
@@ -38,7 +38,7 @@ from trainfit.launch.transformers.command_line import (
 )
 from trainfit.launch.transformers.engine import (
     TrainerEngine,
-    leave_out_untold,
+    leave_out_unknown_engine,
     put_engine,
     put_num_gpus,
     put_parallel_sizes,
@@ -161,9 +161,9 @@ def gathered(
     script = script_of(program, arguments)
     if script is not None:
         program_itself = Setting(program.name or script.program, None, "argv", None)
-        told = arguments.get(script.loop or "", program_itself)
+        loop = arguments.get(script.loop or "", program_itself)
         arguments = translated(script, arguments, draft)
-        trainer = Trainer(script.kind, told)
+        trainer = Trainer(script.kind, loop)
         program, beside = ranked(script, program, arguments, draft), script.beside
         arguments = as_packed(arguments, draft) if script.kind == "policy" else arguments
     accelerate = launched(program, draft)
@@ -183,7 +183,7 @@ def gathered(
         arguments[key] = named(program, arguments[key])
     arguments = _canonical(_with_files(program, arguments), renamed)
     for key in arguments.keys() & MODEL:
-        arguments[key] = told_by_its_end(arguments[key])
+        arguments[key] = named_by_its_end(arguments[key])
     copied = accelerate.get(STEPS)
     if copied is not None and copied.unknown is not None and STEPS in arguments:
         draft.ignore(accelerate.pop(STEPS))
@@ -248,7 +248,7 @@ def put_layout(run: TrainerRun, *, filled: bool = False) -> tuple[TrainerEngine,
     """
     engine = put_engine(run)
     num_gpus = put_num_gpus(run, engine, filled=filled)
-    leave_out_untold(run, engine, num_gpus)
+    leave_out_unknown_engine(run, engine, num_gpus)
     put_parallel_sizes(run, engine, num_gpus, filled=filled)
     ranks = put_tensor_parallel(run) if engine.name == "deepspeed" else 1
     if engine.name == "deepspeed":

@@ -1,6 +1,6 @@
-"""Which releases of its libraries a run can be of: what each has is told in `changes`.
+"""Which releases of its libraries a run can be of: what each has stands in `changes`.
 
-They are told by framework_version, and where it leaves a library open by the keys that only some
+They are given by framework_version, and where it leaves a library open by the keys that only some
 of its releases have, by the model, and by what one library demands of another. Where the latest
 release remains possible, it is meant; else each that is.
 """

@@ -1,4 +1,4 @@
-"""One run, as all that it is told."""
+"""One run, as all that it is given."""
 
 from __future__ import annotations
 

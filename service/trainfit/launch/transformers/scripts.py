@@ -69,13 +69,13 @@ class KnownScript:
         named = name.rpartition("/")[2] in self.program.split()
         if self.command is not None:
             first = program.arguments[0].text if program.arguments else None
-            return named and first == self.command and self._is_told(arguments)
+            return named and first == self.command and self._has_values(arguments)
         return named and any(mark in arguments for mark in self.marks)
 
-    def _is_told(self, arguments: Collection[str]) -> bool:
+    def _has_values(self, arguments: Collection[str]) -> bool:
         """Whether the arguments say what they have to, or leave it to a default that does."""
-        told = arguments if isinstance(arguments, Mapping) else {}
-        said = {name: told[name].value for name in self.when if name in told}
+        values = arguments if isinstance(arguments, Mapping) else {}
+        said = {name: values[name].value for name in self.when if name in values}
         return all(said.get(name, self.defaults.get(name)) == self.when[name] for name in self.when)
 
 
@@ -156,8 +156,8 @@ def translated(script: KnownScript, arguments: Arguments, draft: Draft) -> Argum
     for name, effect in script.effects.items():
         setting = written.get(name) or given.get(name)
         if setting is not None and setting.value is not None:
-            told = replace(setting, whose=None)
-            draft.leave_out(told, Effect(source=script.source, **effect))
+            own = replace(setting, whose=None)
+            draft.leave_out(own, Effect(source=script.source, **effect))
     _put_config(given, draft)
     return given
 
@@ -175,14 +175,14 @@ def _added_up(name: str, parts: tuple[str, ...], given: Arguments, draft: Draft)
     """One argument in the place of those that it is the sum of."""
     settings = [given.pop(each) for each in parts]
     numbers = [as_int(each.value) for each in settings]
-    told = next((each for each in settings if each.line is not None), settings[0])
+    first = next((each for each in settings if each.line is not None), settings[0])
     for setting, number in zip(settings, numbers, strict=True):
         if number is None:
             draft.complain(setting, f"{setting.value!r} is no whole number")
-        elif setting is not told:
+        elif setting is not first:
             draft.recognise(setting)
     total = sum(each or 0 for each in numbers)
-    return {name: replace(told, value=total, written=told.value)}
+    return {name: replace(first, value=total, written=first.value)}
 
 
 def _meant(

@@ -256,7 +256,7 @@ REENTRANT = "/training/recompute/use_reentrant"
 
 
 def reentrant_matters(engine: TrainerEngine) -> bool:
-    """Whether it is told that layers run again in a backward of their own, which holds what was
+    """Whether it says that layers run again in a backward of their own, which holds what was
     made again: FSDP1 does not prefetch them then, and keeps the inputs of frozen ones.
     """
     return engine.name in ("ddp", "fsdp1")

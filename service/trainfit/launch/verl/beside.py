@@ -91,9 +91,9 @@ def _rollout(reading: Reading, draft: Draft) -> None:
     if named != "vllm" or not reading.value(frees, True, flag):
         leave_out(reading, draft, (utilisation, frees), why)
         return
-    told = given or [Setting(utilisation, None, "verl", None)]
-    draft.leave_out(told[0], asleep("the rollout engine"))
-    for setting in told[1:]:
+    settings = given or [Setting(utilisation, None, "verl", None)]
+    draft.leave_out(settings[0], asleep("the rollout engine"))
+    for setting in settings[1:]:
         draft.recognise(setting)
 
 

@@ -69,7 +69,7 @@ def ranks(settings: Mapping[str, Setting]) -> tuple[int, int]:
 
 
 def _size(setting: Setting | None) -> int:
-    """A size that is not one, or not known, is told of where it is read."""
+    """A size that is not one, or not known, is named where it is read."""
     try:
         return 1 if setting is None or setting.unknown is not None else size(setting.value)
     except ValueError:

@@ -11,7 +11,7 @@ from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import put_model, told_by_its_end
+from trainfit.launch.models import named_by_its_end, put_model
 from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
@@ -54,7 +54,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
     for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
-        settings[key] = told_by_its_end(settings[key])
+        settings[key] = named_by_its_end(settings[key])
     if trainer in sft.TRAINERS:
         actor = sft.as_actor(settings, program, draft, trainer)
         _read_fsdp(actor, program, draft, release, alone=trainer)

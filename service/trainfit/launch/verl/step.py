@@ -20,7 +20,7 @@ from trainfit.launch.verl.keys import (
 
 
 def read_precision(reading: Reading, draft: Draft, whose: str) -> None:
-    """FSDP gathers in bf16 and reduces in fp32; the actor's own weights are fp32 unless told."""
+    """FSDP gathers in bf16 and reduces in fp32; the actor's own weights are fp32 unless set."""
     section = f"{FSDP}.mixed_precision"
     for key, field, usual in (
         (f"{FSDP}.model_dtype", "params", "fp32"),

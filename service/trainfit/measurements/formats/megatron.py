@@ -56,7 +56,7 @@ BRIDGE = LineFormat(
 
 
 def _scalar(name: str, counter: Counter) -> LineFormat:
-    """A figure as TensorBoard and others are told it, in JSON or beside its name."""
+    """A figure as TensorBoard and others get it, in JSON or beside its name."""
     window: PeakWindow | None = "run" if name.startswith("max-") else None
     key = rf"\bmem-{name}-bytes['\"]?[:=,] *"
     figure = Bytes(key, counter, 1, window)

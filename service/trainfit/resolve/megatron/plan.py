@@ -90,7 +90,7 @@ class RecomputePolicy:
 
     @property
     def dropped(self) -> frozenset[str]:
-        """Names under which a tensor may be told to leave: recomputed or offloaded modules."""
+        """Names under which a tensor may be made to leave: recomputed or offloaded modules."""
         return self.modules | {OFFLOADED + module for module in self.offloaded}
 
 

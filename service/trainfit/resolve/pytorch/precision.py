@@ -116,7 +116,7 @@ def states_of(
     embedding_in_fp32: bool,
 ) -> PytorchStates:
     """Gradients and moments are as wide as the parameters that are stepped; those of embeddings in
-    fp32 where what keeps moments in 8 bits is told so (`embedding_in_fp32`).
+    fp32 where what keeps moments in 8 bits is set to (`embedding_in_fp32`).
     """
     stepped = adapters.element_bytes if adapters is not None else dtypes.stored
     own = dtypes.master or stepped

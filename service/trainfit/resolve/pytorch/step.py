@@ -99,7 +99,7 @@ def resolve_pytorch_step(
 
 
 def _repeats_kv(framework: Torchtitan | Transformers) -> bool:
-    """Older torchtitan copies keys and values whatever else it is told: it did so until January
+    """Older torchtitan copies keys and values whatever else is set: it did so until January
     2026, longer than embedding and head belonged to the root's unit.
     """
     return isinstance(framework, Torchtitan) and not framework.shard_embedding_and_head_apart

@@ -55,7 +55,7 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
 
 def _labels(step: Modules, x: Tensor) -> None:
     """score makes the values [n, labels] of every token, of which the loss reads those of the last
-    token of each sample that is no padding. It is told by its place among all, which are numbered
+    token of each sample that is no padding. It is known by its place among all, which are numbered
     beside a mask.
     """
     sizes = step.sizes

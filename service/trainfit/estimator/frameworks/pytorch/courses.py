@@ -1,6 +1,6 @@
 """How the tensors of a stretch come and go, forward and backward, as its programs tell it.
 
-Each kind of stretch is told once. Source of what runs again: torch/utils/checkpoint.py.
+Each kind of stretch is worked out once. Source of what runs again: torch/utils/checkpoint.py.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -50,7 +50,7 @@ class Courses:
 
     def of(self, placed: PlacedGroups, *, passing: bool | None = None) -> StretchPasses:
         """The passes of a stretch. Gradients that are `passing` are gone with their operation, but
-        that of a tied head, which waits for the embedding's; as the ledger has it, unless told.
+        that of a tied head, which waits for the embedding's; as the ledger has it, where None.
         """
         passing = self._pass if passing is None else passing
         key = id(placed.groups), placed.again, passing

@@ -71,7 +71,7 @@ def shared_ledger(plan: PytorchPlan, memo: Memo) -> PytorchLedger:
 
 def state_traffic(plan: PytorchPlan) -> StateTraffic:
     """FSDP, and DeepSpeed's stage 3, gather weights for forward and, where they let go of them, for
-    backward. Stage 2 reduces every micro-batch, the others the last alone unless they are told.
+    backward. Stage 2 reduces every micro-batch, the others the last alone unless they are set to.
     """
     step, strategy = plan.step, plan.layout.sharding
     states, engine = step.states, step.data_parallelism

@@ -260,7 +260,7 @@ class PytorchLedger:
     def _segment(
         self, name: SegmentName, table: Table, gradient: int | None = None, before_last: int = 0
     ) -> Segment:
-        """A stretch through which the gradient of the residual stream flows, unless told else."""
+        """A stretch through which the gradient of the residual stream flows, unless said else."""
         if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
             table = [[_passing(sums, self._stepped) for sums in group] for group in table]
         if self.plan.step.offload_activations:

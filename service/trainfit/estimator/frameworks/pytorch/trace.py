@@ -45,7 +45,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     )
 
 
-def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
+def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers. Attention with sinks does not,
     nor an embedding whose moments are wider than others, nor products that are one function with
@@ -66,7 +66,7 @@ def programs_tell_order(plan: PytorchPlan, *told: type[Block]) -> bool:
         and plan.model.encoder_parameters == 0
         and not plan.model.extras
         and all(
-            isinstance(block, told) and not (isinstance(block, Attention) and block.sinks)
+            isinstance(block, ordered) and not (isinstance(block, Attention) and block.sinks)
             for kind in plan.model.layer_kinds
             for sublayer in kind.sublayers
             for block in sublayer.blocks

@@ -41,7 +41,7 @@ from trainfit.specs.blocks import Experts, Sublayer
 EXCHANGE = "exchange of tokens"
 """The stream of nodes that exchange (get_comm_stream)."""
 
-Told = TypeVar("Told")
+Item = TypeVar("Item")
 Slots = list[Callable[[], None]]
 """What of a chunk runs before the other one's turn, one after the other."""
 
@@ -49,12 +49,12 @@ Slots = list[Callable[[], None]]
 class ExchangingStretches(ModelStretches):
     """Stretches whose layers are run in parts."""
 
-    def _told(
+    def _in_groups(
         self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]
     ) -> MegatronStretch:
         layer = self.run.model.layer_kinds[kind]
         parts = [(each, groups_of(each)) for each in layer.sublayers]
-        whole = super()._told(kind, dict(parts).__getitem__)
+        whole = super()._in_groups(kind, dict(parts).__getitem__)
         nodes = nodes_of([groups for _, groups in parts])
         shares = any(isinstance(e, Experts) and e.shared_ffn is not None for e in layer.blocks)
         return replace(whole, nodes=self._nodes(parts, nodes, shares=shares))
@@ -135,7 +135,7 @@ def _parts(unit: RunUnit) -> list[list[MegatronStretch]]:
     return [[*before, *first], *others[:-1], [*others[-1], *behind]]
 
 
-def _parted(units: Sequence[Told], kind_of: Callable[[Told], str]) -> tuple[list[Told], ...]:
+def _parted(units: Sequence[Item], kind_of: Callable[[Item], str]) -> tuple[list[Item], ...]:
     """What stands before the layers, these, and what stands behind them."""
     layers = [each for each in units if kind_of(each) in ("layer", "mtp")]
     before = [each for each in units if kind_of(each) == "embedding"]
@@ -162,7 +162,7 @@ def _on_stream(
     def moment(tensors: Moment) -> Moment:
         return tuple([moved.get(each, each) for each in tensors])
 
-    def told(each: MegatronStretch) -> MegatronStretch:
+    def once_a_batch(each: MegatronStretch) -> MegatronStretch:
         return replace(
             each,
             kept=frozenset(moment(tuple(each.kept))),
@@ -173,7 +173,7 @@ def _on_stream(
             of_read=there(each.of_read),
         )
 
-    return told(dispatch), told(experts), told(combine)
+    return once_a_batch(dispatch), once_a_batch(experts), once_a_batch(combine)
 
 
 @dataclass

@@ -74,7 +74,7 @@ class NodeStretches(NamedTuple):
 
 
 class ModelStretches:
-    """The stretches of one model, each told once."""
+    """The stretches of one model, each made once."""
 
     def __init__(self, ledger: MegatronLedger) -> None:
         self._ledger, self.run, self._act = ledger, ledger.run, ledger.sizes.act
@@ -193,12 +193,12 @@ class ModelStretches:
     def layer_of(self, kind: int, way: MegatronStep) -> MegatronStretch:
         """The stretch of a kind of layer that runs in another way."""
         step = partial(TransformerEngine, self._ledger.sizes, way)
-        return self._told(kind, lambda each: tuple(sublayer_groups(step(), each)))
+        return self._in_groups(kind, lambda each: tuple(sublayer_groups(step(), each)))
 
     def _layer(self, kind: int) -> MegatronStretch:
-        return self._told(kind, self._ledger.sublayer)
+        return self._in_groups(kind, self._ledger.sublayer)
 
-    def _told(
+    def _in_groups(
         self, kind: int, groups_of: Callable[[Sublayer], tuple[Group, ...]]
     ) -> MegatronStretch:
         """The residual stream and its gradient pass through."""
@@ -262,7 +262,7 @@ class ModelStretches:
         modules: dict[str, list[BlockOperation]] = {}
         for operation in (each for group in groups for each in group):
             rows = [row.dropped_by for row in operation.tensors]
-            names = [name for told in (operation.modules, *rows) for name in told]
+            names = [name for named in (operation.modules, *rows) for name in named]
             found = [name for name in names if name in self._dropped]
             if found:
                 modules.setdefault(found[0], []).append(operation)
