@@ -35,22 +35,28 @@ def job_of(row: Row, framework: str) -> Job:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
     if training["micro_batch"] is None or training["seq_len"] is None:
         raise NotStatedError("the micro-batch or the sequence length is not stated")
+    if OF_NVFP4.search(row["source"]):
+        training = training | {"recompute": {"granularity": "selective"}, "loss_chunks": 8}
     switches = _torchtitan(row) if framework == "torchtitan" else _transformers(row)
     return Job.model_validate(
         {
             "model": {"spec": published_runs.model_of(model, training["seq_len"])},
             "parallelism": published_runs.parallelism_of(row["parallelism"]),
-            "training": _training(training, row["notes"], row["framework"]),
+            "training": _training(training, model, row["notes"], row["framework"]),
             "framework": {"name": framework, **switches},
             "gpu": published_runs.gpu_of(row),
         }
     )
 
 
-RAN_BY_SLURM = re.compile(r"llama3_h100_202412_torchtitan\.md@\S+ Table [13]\b")
-"""Tables whose runs did not grow segments: torchtitan's launcher on one host does (run_train.sh,
-since October 2024), its script for Slurm does not. What each of their five rows reserved tells the
-two apart by 3 to 4 %.
+OF_NVFP4 = re.compile(r"components/quantization/nvfp4\.md@")
+"""A page whose runs are of configs that checkpoint by operations and have the loss of 8 chunks,
+started by torchrun itself (models/qwen3/config_registry.py at the page's commit:
+qwen3_8b_first_85_pct_layers_nvfp4)."""
+RAN_BY_SLURM = re.compile(rf"llama3_h100_202412_torchtitan\.md@\S+ Table [13]\b|{OF_NVFP4.pattern}")
+"""Pages and tables whose runs did not grow segments: torchtitan's launcher on one host does
+(run_train.sh, since October 2024), its script for Slurm does not, nor does torchrun. What each of
+their five rows of Slurm reserved tells the two apart by 3 to 4 %.
 """
 
 
@@ -84,7 +90,7 @@ LITGPT_GLOBAL_BATCH = 64
 """litgpt's global_batch_size where a run says none (litgpt/args.py)."""
 
 
-def _training(training: Row, notes: str, framework: str) -> Row:
+def _training(training: Row, model: Row, notes: str, framework: str) -> Row:
     optimizer = published_runs.optimizer_of(training)
     unstated = LITGPT_GLOBAL_BATCH if "litgpt" in framework else None
     return published_runs.stated(
@@ -93,7 +99,7 @@ def _training(training: Row, notes: str, framework: str) -> Row:
             "global_batch_size": training["global_batch"] or unstated,
             "num_microbatches": training["num_microbatches"],
             "seq_length": training["seq_len"],
-            "precision": _precision(training["precision"], notes),
+            "precision": _precision(training["precision"], notes, model["layers"]),
             "optimizer": optimizer | {"in_backward": bool(training.get("optimizer_in_backward"))},
             "recompute": _recompute(training["recompute"]),
             "attention": {"repeats_kv": bool(REPEATS_KV.search(framework))},
@@ -108,11 +114,16 @@ MIXED = {"params": "fp32", "compute": "bf16", "gradients": "fp32"}
 """Computed in bf16, reduced and stepped in fp32."""
 
 
-def _precision(words: str, notes: str) -> Row | str:
+def _precision(words: str, notes: str, layers: int) -> Row | str:
     """torchao's float8 keeps what is saved in bf16. Composer's mode PURE reduces in bf16, its
     mode DEFAULT in fp32 (composer/distributed/mosaic_parallelism.py, get_mixed_precision).
     """
     spelled = words.casefold()
+    if (narrow := re.match(r"nvfp4 layers 0-(\d+)", spelled)) is not None:
+        wide = layers - int(narrow[1]) - 1
+        return {**MIXED, "fp4_recipe": "nvfp4", "num_layers_at_end_in_bf16": wide}
+    if spelled == "mxfp8":
+        return {**MIXED, "fp8_recipe": "mxfp8"}
     if "amp_fp8" in spelled or "nvfp4" in spelled or "mxfp8" in spelled:
         raise UnusableRowError(f"a job has no field for {words}")
     if "mp mode default" in spelled:
@@ -131,6 +142,8 @@ def _loss(training: Row, framework: str) -> Row:
     """llm-foundry's default is flash-attn's kernel. torchtune's compiled loss of chunks keeps the
     logits as they are, and backward reaches the head when the gradients of all chunks are there.
     """
+    if chunks := training.get("loss_chunks"):
+        return {"cross_entropy": "chunked", "num_chunks": chunks}
     fused = "llm-foundry" in framework or training.get("chunked_ce")
     return {"cross_entropy": "fused" if fused else "unfused"}
 

@@ -181,6 +181,7 @@ JOBS = [
     torchtitan(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     torchtitan(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     torchtitan(DENSE, ZERO_1, {"seq_length": 64}),
+    torchtitan(DENSE, ZERO_3, {"precision": {"params": "fp32", "fp4_recipe": "nvfp4"}}),
     torchtitan(DENSE, EIGHT, {"attention": {"backend": "eager"}}),
     torchtitan(WIDE, {"num_gpus": 1}, {"recompute": FULL, "num_frozen_layers": 4}),
     transformers(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),

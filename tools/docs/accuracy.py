@@ -26,6 +26,7 @@ GROUPS = {
     "mbridge near": "Megatron-LM, published by mbridge, with something unknown",
     "nanotron near": "nanotron, with something unknown",
     "titan": "torchtitan with FSDP on H100, reserved",
+    "titan near": "runs of that kind with something unknown",
     "tune": "torchtune on one A100",
     "litgpt near": "litgpt on one A10G or A100, with something unknown",
     "torch_steps-single": "tensors of a step of transformers' classes: one GPU",

@@ -17,7 +17,7 @@ from trainfit.estimator.tensors import Size
 from trainfit.specs.peft import AdaptedPart
 
 if TYPE_CHECKING:
-    from trainfit.resolve.pytorch.plan import Adapters, PytorchPlan
+    from trainfit.resolve.pytorch.plan import Adapters, NarrowProducts, PytorchPlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +160,8 @@ class PytorchLegend(Legend):
     adapters: Adapters | None
     frozen: frozenset[str]
     tied: bool
-    float8_casts: int
-    """Times that an output gradient is cast to fp8: once for each product of backward, or once for
-    both where they are compiled; 0 where linears do not multiply in fp8."""
+    narrow: NarrowProducts | None
+    """How linears multiply in fp8 or fp4, if they do."""
     float8_weights: bool
     """Their weights are gathered in fp8."""
     prefix: int = 0
@@ -200,6 +199,10 @@ class PytorchLegend(Legend):
     def narrows_head(self) -> bool:
         """Whether autocast finds a head that it narrows."""
         return self.narrows and (self.adapters is None or not self.adapters.narrow_ends)
+
+    def narrows_product(self, module: str) -> NarrowProducts | None:
+        """How the module multiplies in fp8 or fp4, if it does."""
+        return None if module in HEADS else self.narrow
 
     def is_quantised(self, module: str) -> bool:
         """Whether the module's matrix is stored narrower than a product reads it: the head's is
@@ -281,7 +284,7 @@ def pytorch_legend_of(plan: PytorchPlan) -> PytorchLegend:
         adapters=step.adapters,
         frozen=step.frozen,
         tied=plan.model.output_layer.tied,
-        float8_casts=(1 if step.compiled else 2) * step.float8,
+        narrow=step.narrow,
         float8_weights=step.states.gathered_matrices < step.states.gathered,
         prefix=virtual.count if virtual is not None and virtual.in_attention else 0,
         shards=layout.optimizer_shards,

@@ -10,14 +10,13 @@ Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
 Fp8Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"]
 Fp4Recipe = Literal["nvfp4"]
+WIDE_LAYERS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
+"""Fields by which first and last layers do not multiply in fp8 or fp4."""
 ONLY_MEGATRON = (
-    "fp4_recipe",
     "fp4_param_gather",
     "reuse_grad_buf_for_mxfp8_param_ag",
     "fp8_dot_product_attention",
     "fp8_output_proj",
-    "num_layers_at_start_in_bf16",
-    "num_layers_at_end_in_bf16",
 )
 """Fields of a precision that Megatron alone has."""
 
@@ -37,7 +36,8 @@ class Precision(Part):
     )
     fp4_recipe: Fp4Recipe | None = Field(
         None,
-        description="Megatron: how linears multiply in fp4, in place of fp8. Unset: they do not.",
+        description="Megatron, torchtitan: how linears multiply in fp4, in place of fp8. Unset: "
+        "they do not.",
     )
     fp4_param_gather: bool = Field(
         False, description="Megatron: keep and gather the weights of linears in fp4 only."
@@ -56,9 +56,9 @@ class Precision(Part):
     )
     num_layers_at_start_in_bf16: LayerCount = Field(
         0,
-        description="Megatron: so many first layers multiply as wide as their activations are, and "
-        "keep their weights so (--first-last-layers-bf16).",
+        description="Megatron, torchtitan: so many first layers multiply as wide as their "
+        "activations are, and keep their weights so (--first-last-layers-bf16).",
     )
     num_layers_at_end_in_bf16: LayerCount = Field(
-        0, description="Megatron: the same of so many last layers."
+        0, description="Megatron, torchtitan: the same of so many last layers."
     )

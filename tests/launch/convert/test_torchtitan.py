@@ -107,6 +107,7 @@ PRECISIONS = st.sampled_from(
         {"params": "bf16", "compute": "bf16"},
         {"params": "fp32", "compute": "bf16", "fp8_recipe": "rowwise"},
         {"params": "fp32", "compute": "bf16", "fp8_recipe": "tensorwise"},
+        {"params": "fp32", "compute": "bf16", "fp8_recipe": "mxfp8"},
     )
 )
 RECOMPUTES = st.sampled_from(

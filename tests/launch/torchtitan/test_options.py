@@ -393,3 +393,31 @@ def test_a_value_of_another_kind_breaks_nothing(release: TorchtitanRelease, valu
         text = table if section in ("parallelism", "model") else others + table
         with suppress(LaunchError):
             read(launch_of({"x.toml": text}, format="torchtitan", overrides=GPUS))
+
+
+MX = "model.converters=quantize.linear.mx"
+
+
+@pytest.mark.parametrize(
+    ("words", "recipe", "unsupported"),
+    [
+        ((), "mxfp8", set()),
+        (("recipe_name=mxfp8_cublas_rceil",), "mxfp8", set()),
+        (("recipe_name=mxfp8_cublas", "filter_fqns=output,router.gate"), "mxfp8", set()),
+        (("filter_fqns=output,wk,wv",), "mxfp8", {"quantize.linear.mx.filter_fqns"}),
+        (("recipe_name=mxfp8_emulated",), None, {"quantize.linear.mx.recipe_name"}),
+    ],
+)
+def test_a_converter_has_linears_multiply_in_mxfp8(
+    words: tuple[str, ...], recipe: str | None, unsupported: set[str]
+) -> None:
+    found = options(f"--{MX}", *(f"--quantize.linear.mx.{word}" for word in words))
+    assert found.field("/training/precision/fp8_recipe") == recipe
+    assert found.unsupported == unsupported
+
+
+def test_converters_of_the_same_linears_are_one() -> None:
+    assert "two converters of the same linears" in refused(f"--{MX},float8")
+    others = options(f"--{MX},quantize.grouped_mm.mx")
+    assert others.field("/training/precision/fp8_recipe") == "mxfp8"
+    assert others.unsupported == {"model.converters"}

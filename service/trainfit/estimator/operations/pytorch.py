@@ -4,14 +4,15 @@ Symbols: estimator.legend; r the rank of an adapter. A product keeps its input f
 its weight: where nothing of it is trained, it keeps nothing. Under autocast it keeps a copy of its
 weight in the narrow type, and of an input that is wider. Sources: torch/csrc/autograd
 (derivatives.yaml: mm, addmm, mul, sigmoid, softplus), aten/src/ATen/autocast_mode.cpp,
-peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py.
+peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py and prototype/moe_training
+(mxfp8_linear.py, nvfp4_training/nvfp4_linear.py).
 """
 
 from dataclasses import dataclass, field
 
 from trainfit.estimator.demands import Collective, Demand, Product
 from trainfit.estimator.ledger import OperationKind, Tensors
-from trainfit.estimator.legend import HEADS, PytorchLegend
+from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.activations import Activations
 from trainfit.estimator.operations.decomposed import (
     Gradients,
@@ -22,7 +23,7 @@ from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.program import highest
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.resolve.pytorch.plan import Adapters
+from trainfit.resolve.pytorch.plan import Adapters, NarrowProducts
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class Modules(Activations):
         """Bytes that the forward of the whole model holds beside what is saved."""
         self._gathered: set[Tensor] = set()
         self._kept: set[Tensor] = set()
+        self._by_columns: dict[Tensor, Tensor] = {}
 
     def gathered(self, x: Tensor) -> Tensor:
         """[n, h] of the [n', h] that tensor-parallel ranks have each."""
@@ -153,8 +155,9 @@ class Modules(Activations):
         if bias and trained:
             gradient = self.tensor("bias gradient", features, width=sizes.gradient_bytes)
             parts.leaves.append(gradient)
-        if sizes.float8_casts and module not in HEADS:
-            self._in_fp8((rows, inputs), features, parts)
+        narrow = sizes.narrows_product(module)
+        if narrow is not None:
+            self._copies(x, (rows, inputs), features, parts, narrow)
         adapted = adapters is not None and not (trained or fused) and sizes.adapts(module)
         above: Tensors = ()
         of_base: Tensors = ()
@@ -171,17 +174,20 @@ class Modules(Activations):
         if own and x.shape == (rows, inputs):
             own[0] = self.passed_back(x, "input gradient")
         parts.backward += own
+        kept: Tensors = ()
+        if not fused and self.reads(module, x):
+            kept = (self._columns(x, rows, narrow) or self.keep(x, rows),)
         self.operation(
             module,
             reads=(x,),
             saves=parts.saves,
-            for_weight=(self.keep(x, rows),) if not fused and self.reads(module, x) else (),
+            for_weight=kept,
             borrows=highest(*parts.moments, ()).beside(*parts.borrows),
             backward=tuple(parts.backward),
             leaves=tuple(parts.leaves),
             weight=(features, inputs),
             output=self.narrowed(made),
-            kind=OperationKind.PRODUCT,
+            kind=OperationKind.PRODUCT if narrow is None or narrow.recognised else None,
             bias=bias,
             adapted=sizes.adapts(module),
             demands=(self._multiplies(module, rows, inputs, features), *parts.demands),
@@ -197,7 +203,8 @@ class Modules(Activations):
     def _multiplies(self, module: str, rows: int, inputs: int, features: int) -> Product:
         """Backward makes the gradient of the input, and that of a weight that is trained."""
         gradients = 1 + self.sizes.trains(module)
-        return Product(rows, inputs, features, 0, gradients, narrow=module not in HEADS)
+        narrow = self.sizes.narrows_product(module) is not None
+        return Product(rows, inputs, features, 0, gradients, narrow)
 
     def added_up(self, features: int) -> tuple[Collective, ...]:
         """What tensor-parallel ranks exchange behind a block, [n, features]: they share out the
@@ -231,20 +238,44 @@ class Modules(Activations):
             parts.borrows.append(weight)
             parts.backward.append(weight)
 
-    def _in_fp8(self, x: tuple[int, int], features: int, parts: Parts) -> None:
-        """Copies of a byte an element that a product reads; what is kept for backward stays wide.
-        Source: torchao/float8/float8_linear.py (matmul_with_hp_or_float8_args).
+    def _copies(
+        self,
+        x: Tensor,
+        shape: tuple[int, int],
+        features: int,
+        parts: Parts,
+        narrow: NarrowProducts,
+    ) -> None:
+        """Narrow copies of what a product reads: of its input and its weight, unless that is
+        gathered so, and in backward of both again, where they are not kept, and of the gradient of
+        its output.
         """
-        rows, inputs = x
-        read = [self.tensor("input in fp8", rows, inputs, width=BYTE)]
+        (rows, inputs), width = shape, narrow.copy_bytes
+        read = self.tensor("narrow input", rows, inputs, width=width)
+        weight = self.tensor("narrow weight", features, inputs, width=width)
+        parts.borrows.append(read)
+        if narrow.keeps_columns:
+            parts.borrows += () if self.is_kept_elsewhere(x) else (x,)
+        else:
+            parts.backward.append(read)
         if not self.sizes.float8_weights:
-            read.append(self.tensor("weight in fp8", features, inputs, width=BYTE))
-        parts.borrows += read
-        casts = self.sizes.float8_casts
-        parts.backward += read
+            parts.borrows.append(weight)
+            kept = narrow.keeps_weight
+            (parts.saves if kept else parts.backward).append(
+                self.tensor("narrow weight, by columns", features, inputs, width=width)
+            )
+        casts = narrow.casts
         parts.backward.append(
-            self.tensor("output gradient in fp8", casts, rows, features, width=BYTE)
+            self.tensor("narrow output gradient", casts, rows, features, width=width)
         )
+
+    def _columns(self, x: Tensor, rows: int, narrow: NarrowProducts | None) -> Tensor | None:
+        """The narrow copy that is kept in place of an input."""
+        if narrow is None or not narrow.keeps_columns:
+            return None
+        self._kept.add(x)
+        copy = self.tensor("narrow input, by columns", rows, x.shape[-1], width=narrow.copy_bytes)
+        return self._by_columns.setdefault(x, copy) if narrow.shares_columns else copy
 
     def _adapter(self, module: str, x: Tensor, y: Tensor, adapters: Adapters, parts: Parts) -> int:
         """B(A(x)) beside the product. It keeps x in its own type, where a dropout comes first what

@@ -16,7 +16,6 @@ from trainfit.launch.megatron.dimensions import EXPERTS, LATENT_ATTENTION, MODEL
 from trainfit.launch.megatron.hybrid import MAMBA
 from trainfit.launch.megatron.layout import PARALLELISM
 from trainfit.launch.megatron.options import MegatronParser, Option, releases
-from trainfit.launch.megatron.precision import WIDE_LAYERS
 from trainfit.launch.megatron.step import MOE, RECOMPUTE
 from trainfit.launch.megatron.switches import FRAMEWORK, FUSIONS
 from trainfit.resolve.findings import Findings, RefusedError, put
@@ -27,7 +26,7 @@ from trainfit.resolve.registry import conventions_of
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.part import Part
-from trainfit.specs.precision import Precision
+from trainfit.specs.precision import WIDE_LAYERS, Precision
 from trainfit.specs.transformer_config import TransformerConfig
 
 NO_ARGUMENT = unsaid(

@@ -31,7 +31,7 @@ from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.model import Model
 from trainfit.specs.pipeline_layout import VirtualStage
-from trainfit.specs.precision import Precision
+from trainfit.specs.precision import WIDE_LAYERS, Precision
 
 RELEASE = release_named("v0.2.2")
 
@@ -329,6 +329,14 @@ PRESETS: Mapping[str, Precision] = {
 """What a preset means where torchtitan runs."""
 
 
+RECIPE_KEYS: Mapping[str, tuple[str, str, str]] = {
+    "tensorwise": ("float8", "quantize.linear.float8.recipe_name", "tensorwise"),
+    "rowwise": ("float8", "quantize.linear.float8.recipe_name", "rowwise"),
+    "mxfp8": ("quantize.linear.mx", "quantize.linear.mx.recipe_name", "mxfp8_cublas"),
+}
+"""The converter of a recipe, and the key that names it to that."""
+
+
 def _precision(
     job: Job, degrees: DataParallelDegrees, findings: Findings
 ) -> Iterator[tuple[str, Any]]:
@@ -344,7 +352,9 @@ def _precision(
         or {precision.params, precision.compute} - words.keys()
         or (precision.gradients, precision.main_params) != ("fp32", "fp32")
         or precision.fp8_param_gather
-        or precision.fp8_recipe not in (None, "tensorwise", "rowwise")
+        or precision.fp8_recipe not in (None, *RECIPE_KEYS)
+        or precision.fp4_recipe is not None
+        or any(getattr(precision, name) for name in WIDE_LAYERS)
         or not (narrowed or precision.params == precision.compute)
     ):
         _refuse(findings, pointer, f"no keys of torchtitan say {stated!r} here")
@@ -352,8 +362,9 @@ def _precision(
     yield "training.dtype", words[precision.params]
     yield "training.mixed_precision_param", words[precision.compute]
     if precision.fp8_recipe is not None:
-        yield "model.converters", ["float8"]
-        yield "quantize.linear.float8.recipe_name", precision.fp8_recipe
+        converter, key, recipe = RECIPE_KEYS[precision.fp8_recipe]
+        yield "model.converters", [converter]
+        yield key, recipe
 
 
 def _recompute(job: Job, findings: Findings) -> Iterator[tuple[str, Any]]:

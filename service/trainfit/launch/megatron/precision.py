@@ -7,6 +7,7 @@ from typing import Any
 
 from trainfit.launch.draft import Reading
 from trainfit.launch.megatron.options import Defaults
+from trainfit.specs.precision import WIDE_LAYERS
 
 PRESETS: Mapping[str, Mapping[str, Any]] = {
     "bf16": {"gradients": "fp32", "main_params": "fp32"},
@@ -19,7 +20,6 @@ GRADIENTS_OF_THEIR_OWN = "core_v0.19.0"
 """Since this release Megatron-FSDP keeps main gradients in the type of the parameters, whatever
 --accumulate-allreduce-grads-in-fp32 and the default of bf16 say, unless it is given their type
 (mcore_fsdp_adapter.py: MixedPrecisionPolicy)."""
-WIDE_LAYERS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
 LATER, EARLIER = (
     f"{GRADIENTS_OF_THEIR_OWN} and later, where Megatron-FSDP keeps gradients in the weights' type",
     f"releases before {GRADIENTS_OF_THEIR_OWN}, where Megatron-FSDP keeps them in fp32",

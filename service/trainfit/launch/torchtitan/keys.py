@@ -49,7 +49,13 @@ MULTI_STAGE_SCHEDULES: Mapping[str, str] = {
 rank has, it has two of the latter."""
 
 FLOAT8 = ("float8", "quantize.linear.float8")
-"""Names of the converter that multiplies in fp8 and keeps for backward what it would in bf16."""
+"""Names of the converter to torchao's float8."""
+MXFP8 = ("mx", "quantize.linear.mx")
+"""Names of the converter to torchao's mxfp8."""
+MXFP8_RECIPES = ("mxfp8", "mxfp8_rceil", "mxfp8_cublas", "mxfp8_cublas_rceil")
+"""Its recipes that run as they are: others are emulated."""
+NO_LINEARS_OF_LAYERS = {"output", "lm_head", "router.gate", "moe.router.gate"}
+"""Modules that a converter may leave out, as none of them is a linear that narrows."""
 DEFAULT_RECIPE = "tensorwise"
 FLOAT8_RECIPES: Mapping[str, str] = {"tensorwise": "tensorwise", "rowwise": "rowwise"}
 """How linears scale what they multiply, where a key says so, and where none does."""

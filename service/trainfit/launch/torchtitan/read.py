@@ -18,11 +18,8 @@ from trainfit.launch.settings import Setting
 from trainfit.launch.torchtitan.flavors import NO_LANGUAGE_MODELS, Flavor, flavor_of
 from trainfit.launch.torchtitan.keys import (
     COPIED,
-    DEFAULT_RECIPE,
     DEFAULTS,
     DTYPES,
-    FLOAT8,
-    FLOAT8_RECIPES,
     OPTIMIZERS,
 )
 from trainfit.launch.torchtitan.layout import (
@@ -33,6 +30,7 @@ from trainfit.launch.torchtitan.layout import (
     read_pipeline,
 )
 from trainfit.launch.torchtitan.python_config import demand
+from trainfit.launch.torchtitan.recipes import read_recipe
 from trainfit.launch.torchtitan.releases import (
     RENAMED,
     TorchtitanRelease,
@@ -105,7 +103,7 @@ def read_written(
     read_pipeline(run, degrees.pp, flavor.num_layers if flavor is not None else None)
     _batch(run, degrees)
     _precision(run, degrees)
-    _float8(run)
+    read_recipe(run)
     _recompute(run)
     _optimizer(run)
     _compile(run)
@@ -250,29 +248,6 @@ def _precision(run: TorchtitanRun, degrees: Degrees) -> None:
             run.decide(f"/training/precision/{field}", DTYPES[dtype], source)
         elif given := run.given(source):
             run.draft.complain(given[0], f"must be one of {', '.join(DTYPES)}")
-
-
-def _float8(run: TorchtitanRun) -> None:
-    """Linears multiply in fp8 where a converter of the model makes them."""
-    converters = run.reading.value("model.converters", [], names)
-    switch, recipe_key = "float8.enable_float8_linear", "quantize.linear.float8.recipe_name"
-    enabled = run.reading.value(switch, False, flag)
-    for setting in run.given("model.converters"):
-        if others := [name for name in converters if name not in FLOAT8]:
-            run.draft.leave_out(setting, f"the converter {others[0]} is not modelled")
-    run.idle.add("quantize.linear.float8.filter_fqns")
-    if not enabled and not set(converters) & set(FLOAT8):
-        known = every_key()
-        run.idle.update(key for key in known if "float8" in RENAMED.get(key, key))
-        run.idle.update(RENAMED.get(key, key) for key in known if "float8" in key)
-        return
-    recipe = run.reading.value(recipe_key, DEFAULT_RECIPE, word)
-    if recipe in FLOAT8_RECIPES:
-        pointer = "/training/precision/fp8_recipe"
-        run.decide(pointer, FLOAT8_RECIPES[recipe], recipe_key, "model.converters", switch)
-    else:
-        for setting in run.given(recipe_key):
-            run.draft.leave_out(setting, f"the recipe {recipe} is not modelled")
 
 
 def _recompute(run: TorchtitanRun) -> None:

@@ -11,9 +11,10 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.megatron.adapters import adapters_not_modelled
 from trainfit.resolve.megatron.plan import MegatronPlan
-from trainfit.resolve.megatron.precision import resolve_precision, with_wide_layers
+from trainfit.resolve.megatron.precision import resolve_precision
 from trainfit.resolve.megatron.routing import check_token_overlap, resolve_routing
 from trainfit.resolve.megatron.step import check_interleaving, resolve_step
+from trainfit.resolve.narrow import with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from trainfit.resolve.megatron.plan import AttentionBytes, BytesPerParameter, NarrowWeights
+from trainfit.resolve.narrow import COPIES, Narrow, narrow_recipe
 from trainfit.resolve.plan import TargetGpu
-from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.precision import Fp4Recipe, Fp8Recipe, Precision
+from trainfit.specs.precision import Precision
 from trainfit.specs.training import Optimizer, Training
 
-Narrow = Fp8Recipe | Fp4Recipe
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 PRESETS = {
     "bf16": Precision(),
@@ -31,17 +30,7 @@ MOMENTUM = 4
 """fp32 bytes of the one momentum that SGD, Lion and Muon keep: Muon of matrices only, SGD even
 where it is 0. Source: TransformerEngine's optimizers/fused_sgd.py (get_momentums).
 """
-FP8_INPUT: Mapping[Narrow, Fraction] = {
-    "delayed": Fraction(1),
-    "tensorwise": Fraction(1),
-    "blockwise": 1 + Fraction(4, 128),
-    "mxfp8": 1 + Fraction(1, 32),
-    "nvfp4": Fraction(1, 2) + Fraction(1, 16),
-}
-"""Bytes of an fp8 element with its scale: one fp32 for 128, or one byte for 32 elements; of an fp4
-one half a byte, and a byte for 16. Source: TransformerEngine's pytorch/tensor.
-"""
-FP8_WEIGHT: Mapping[Narrow, Fraction] = {**FP8_INPUT, "blockwise": 1 + Fraction(4, 128 * 128)}
+FP8_WEIGHT: Mapping[Narrow, Fraction] = {**COPIES, "blockwise": 1 + Fraction(4, 128 * 128)}
 """The same of a weight, whose blocks are square. Source: TransformerEngine's
 tensor/float8_blockwise_tensor.py (Float8BlockQuantizer, block_scaling_dim).
 """
@@ -121,21 +110,6 @@ def _narrow_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> Na
     return NarrowWeights(copies, FP8_WEIGHT[recipe], alone=gathered and not beside)
 
 
-def narrow_recipe(precision: Precision) -> Narrow | None:
-    """How linears multiply in fp8 or fp4, if they do."""
-    return precision.fp8_recipe or precision.fp4_recipe
-
-
-def with_wide_layers(model: ModelSpec, precision: Precision) -> ModelSpec:
-    """The model, its first and last layers of kinds that do not multiply in fp8 or fp4; those of
-    multi-token prediction do. Source: Megatron-LM's fp8_utils.py (is_first_last_bf16_layer).
-    """
-    total = model.num_layers
-    first, last = precision.num_layers_at_start_in_bf16, precision.num_layers_at_end_in_bf16
-    wide = {*range(min(first, total)), *range(max(0, total - last), total)}
-    return model.with_layers(wide, lambda layer: layer.with_sublayers(wide=True))
-
-
 FP8_ATTENTION = ("delayed", "tensorwise", "mxfp8")
 """Recipes by which the kernel of attention reads fp8."""
 
@@ -150,4 +124,4 @@ def attention_bytes(precision: Precision) -> AttentionBytes | None:
         return None
     both = 2 if recipe == "mxfp8" else 1
     output = Fraction(1 if recipe == "delayed" else BYTES[precision.compute])
-    return AttentionBytes(both * FP8_INPUT[recipe], output)
+    return AttentionBytes(both * COPIES[recipe], output)

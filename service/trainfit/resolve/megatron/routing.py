@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.plan import Routing
-from trainfit.resolve.megatron.precision import BYTES, Narrow, narrow_recipe, resolve_precision
+from trainfit.resolve.megatron.precision import BYTES, resolve_precision
+from trainfit.resolve.narrow import Narrow, narrow_recipe
 from trainfit.resolve.plan import Layout
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job

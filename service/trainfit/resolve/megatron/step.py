@@ -10,18 +10,17 @@ from trainfit.resolve.megatron.plan import StepArithmetic
 from trainfit.resolve.megatron.precision import (
     BYTES,
     FP8_ATTENTION,
-    FP8_INPUT,
     attention_bytes,
-    narrow_recipe,
     resolve_precision,
     states_of,
 )
 from trainfit.resolve.megatron.recompute import resolve_recompute
+from trainfit.resolve.narrow import COPIES, check_recipes, narrow_recipe
 from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.precision import Precision
+from trainfit.specs.precision import WIDE_LAYERS, Precision
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -117,6 +116,7 @@ def _check_narrow_states(job: Job, layout: Layout, findings: Findings) -> None:
     for holds, message in wrong if precision.fp8_param_gather else ():
         if holds:
             findings.add(gather, "conflict", f"gathering in fp8 {message}", put(gather, False))
+    check_recipes(precision, findings)
     _check_fp4(precision, sharded=sharded, findings=findings)
     _check_wide_layers(precision, findings)
     if optimizer.precision_aware and not (sharded and OPTIMIZERS[optimizer.name].precision_aware):
@@ -143,23 +143,17 @@ def _check_offloading(job: Job, framework: Megatron, layout: Layout, findings: F
 
 def _check_wide_layers(precision: Precision, findings: Findings) -> None:
     """Source: transformer_config.py (first_last_layers_bf16)."""
-    recipe = narrow_recipe(precision)
-    wrong = [
-        (recipe is None, "need an fp8_recipe or an fp4_recipe that other layers have"),
-        (recipe == "delayed", "do not go with delayed scaling"),
-    ]
-    for name in ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16"):
-        for holds, message in wrong if getattr(precision, name) else ():
-            if holds:
-                where = f"/training/precision/{name}"
-                findings.add(where, "conflict", f"layers in bf16 {message}", put(where, 0))
+    for name in WIDE_LAYERS:
+        if getattr(precision, name) and precision.fp8_recipe == "delayed":
+            where = f"/training/precision/{name}"
+            message = "layers in bf16 do not go with delayed scaling"
+            findings.add(where, "conflict", message, put(where, 0))
 
 
 def _check_fp4(precision: Precision, *, sharded: bool, findings: Findings) -> None:
-    """What goes with fp4, and what of fp8 asks for a recipe. Source: transformer_config.py."""
+    """What of fp4 and fp8 asks for a recipe. Source: transformer_config.py."""
     where, eight = "/training/precision", precision.fp8_recipe
     wrong = [
-        ("fp4_recipe", None, precision.fp4_recipe and eight, "goes without an fp8_recipe"),
         (
             "fp4_param_gather",
             False,
@@ -209,9 +203,7 @@ def resolve_step(
     assert cross_entropy in ("unfused", "native_fused", "te_fused")
     return StepArithmetic(
         activation_bytes=BYTES[precision.compute],
-        linear_input_bytes=Fraction(BYTES[precision.compute])
-        if recipe is None
-        else FP8_INPUT[recipe],
+        linear_input_bytes=Fraction(BYTES[precision.compute]) if recipe is None else COPIES[recipe],
         narrow_recipe=recipe,
         head_weight=states.linear_weights if precision.fp8_output_proj else Fraction(0),
         attention=attention_bytes(precision),

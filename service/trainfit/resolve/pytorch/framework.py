@@ -11,11 +11,13 @@ from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
+from trainfit.resolve.narrow import check_recipes, with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
 from trainfit.resolve.pytorch.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
 from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep
+from trainfit.resolve.pytorch.precision import OF_TORCHTITAN, RECIPES
 from trainfit.resolve.pytorch.step import resolve_pytorch_step
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Torchtitan, Transformers
@@ -61,8 +63,11 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
     if isinstance(precision, Precision):
         if "fp8" in (precision.params, precision.compute, precision.gradients):
             yield "/training/precision", "fp8 other than by a recipe"
-        if precision.fp8_recipe not in (None, "tensorwise", "rowwise"):
-            yield "/training/precision/fp8_recipe", f"{precision.fp8_recipe} under {name}"
+        known = RECIPES + (OF_TORCHTITAN if isinstance(job.framework, Torchtitan) else ())
+        for field in ("fp8_recipe", "fp4_recipe"):
+            recipe = getattr(precision, field)
+            if recipe not in known:
+                yield f"/training/precision/{field}", f"{recipe} under {name}"
         for field in ONLY_MEGATRON:
             if getattr(precision, field) != Precision.model_fields[field].default:
                 yield f"/training/precision/{field}", f"{field} under {name}"
@@ -84,6 +89,9 @@ def plan(
     assert isinstance(framework, Torchtitan | Transformers)
     own = conventions(job)
     model = with_head(with_frozen_layers(model, job.training), job.training.loss)
+    if isinstance(job.training.precision, Precision):
+        check_recipes(job.training.precision, findings)
+        model = with_wide_layers(model, job.training.precision)
     layout = resolve_layout(job, model, 0, own, findings)
     batch = resolve_batch(job, layout, own, findings)
     check_pipeline(job, framework, layout, batch.num_microbatches, findings)

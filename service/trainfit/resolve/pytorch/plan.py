@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from trainfit.resolve.narrow import Narrow
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.peft import AdaptedPart
-from trainfit.specs.precision import Fp8Recipe
 from trainfit.specs.training import LogProbs
 
 
@@ -155,6 +155,24 @@ class Preference:
     chosen_nll: bool
 
 
+class NarrowProducts(NamedTuple):
+    """How linears of layers multiply narrower than activations are, in copies of `copy_bytes` an
+    element. The gradient of an output is copied `casts` times at once.
+    """
+
+    recipe: Narrow
+    copy_bytes: Fraction
+    casts: int
+    keeps_columns: bool
+    """Saved is not the input but its copy by columns, which the gradient of the weight reads."""
+    shares_columns: bool
+    """Of one input there is one such copy, whoever reads it."""
+    keeps_weight: bool
+    """Saved is a copy of the weight, which the gradient of the input reads."""
+    recognised: bool
+    """Checkpointing by operations takes the products for matrix products."""
+
+
 @dataclass(frozen=True, slots=True)
 class PytorchStep:
     """How the arithmetic of one step is done by modules of PyTorch.
@@ -179,9 +197,8 @@ class PytorchStep:
     frozen: frozenset[str]
     kernels: Literal["eager", "fused"]
     compiled: bool
-    float8: bool
-    """Linears of layers multiply in fp8, as torchao has them do."""
-    fp8_recipe: Fp8Recipe | None
+    narrow: NarrowProducts | None
+    """Linears of layers multiply in fp8 or fp4, as torchao has them do."""
     repeats_kv: bool
     scales_by_sinks: bool
     """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""

@@ -4,13 +4,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.narrow import COPIES, Narrow, narrow_recipe
 from trainfit.resolve.plan import Layout
-from trainfit.resolve.pytorch.plan import Adapters, Engine, PytorchStates
+from trainfit.resolve.pytorch.plan import Adapters, Engine, NarrowProducts, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.peft import BaseDtype, Lora, Peft
-from trainfit.specs.precision import Fp8Recipe, Precision, PrecisionPreset
+from trainfit.specs.precision import Precision, PrecisionPreset
 from trainfit.specs.training import Optimizer
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp32-norms": 4}
@@ -92,15 +93,39 @@ def computes_in_half(precision: PrecisionPreset | Precision) -> bool:
     return (precision.compute if isinstance(precision, Precision) else precision) == "fp16"
 
 
-def is_float8(given: PrecisionPreset | Precision) -> bool:
-    return fp8_recipe_of(given) is not None
+RECIPES: tuple[Narrow | None, ...] = (None, "tensorwise", "rowwise")
+"""Those of torchao's float8; torchtitan has converters for others of its recipes beside them."""
+OF_TORCHTITAN: tuple[Narrow, ...] = ("mxfp8", "nvfp4")
 
 
-def fp8_recipe_of(given: PrecisionPreset | Precision) -> Fp8Recipe | None:
-    """That of the preset is torchao's default."""
+def narrow_products(given: PrecisionPreset | Precision, *, compiled: bool) -> NarrowProducts | None:
+    """That of the preset is torchao's default.
+
+    A product in fp8 keeps its input as it is. In mxfp8 what the gradient of the weight reads is
+    another copy than the product's own, which a compiled graph makes in forward and keeps, as it is
+    smaller. In nvfp4 both copies are one kernel's, of an input and of a weight, and a compiled
+    graph makes equal copies once; the product is aten's _scaled_mm_v2, which is not among the
+    operations that selective checkpointing keeps. Sources: torchao's float8/float8_linear.py,
+    prototype/moe_training/mxfp8_linear.py and nvfp4_training/nvfp4_linear.py; torch's
+    _functorch/partitioners.py (solve_min_cut, compute_intensive_ops), compile_utils.py
+    (fx_graph_cse).
+    """
     if isinstance(given, str):
-        return "tensorwise" if given == "fp8" else None
-    return given.fp8_recipe
+        recipe: Narrow | None = "tensorwise" if given == "fp8" else None
+    else:
+        recipe = narrow_recipe(given)
+    if recipe is None:
+        return None
+    four = recipe == "nvfp4"
+    return NarrowProducts(
+        recipe,
+        COPIES[recipe],
+        casts=2 if four or not compiled else 1,
+        keeps_columns=four or (recipe == "mxfp8" and compiled),
+        shares_columns=compiled,
+        keeps_weight=four,
+        recognised=not four,
+    )
 
 
 def gathers_fp8(given: PrecisionPreset | Precision) -> bool:

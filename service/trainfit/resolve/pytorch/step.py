@@ -24,9 +24,8 @@ from trainfit.resolve.pytorch.plan import (
 from trainfit.resolve.pytorch.precision import (
     computes_in_half,
     dtypes_of,
-    fp8_recipe_of,
     gathers_fp8,
-    is_float8,
+    narrow_products,
     states_of,
     with_base,
 )
@@ -76,8 +75,7 @@ def resolve_pytorch_step(
         frozen=frozen_modules(training),
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
-        float8=is_float8(training.precision),
-        fp8_recipe=fp8_recipe_of(training.precision),
+        narrow=narrow_products(training.precision, compiled=framework.compile),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
         turns_as_complex=isinstance(framework, Torchtitan),  # models/common/rope.py

@@ -106,7 +106,7 @@ def _sizes_of_encoder(sizes: PytorchLegend) -> PytorchLegend:
         residual_bytes=read,
         gradient_bytes=read,
         adapters=None,
-        float8_casts=0,
+        narrow=None,
     )
 
 

@@ -84,6 +84,8 @@ def run_sublayer(
     """Norms, blocks, norms behind them, residual addition. `experts` has the program of theirs."""
     if not sublayer.trainable:
         sizes = replace(sizes, still=True)
+    if sublayer.wide:
+        sizes = replace(sizes, narrow=None)
     step = Modules(sizes, way)
     width = sublayer.norms[0].width if sublayer.norms else sizes.h
     x = step.tensor(
