@@ -19,7 +19,7 @@ from trainfit.launch.reading import JobFromLaunch
 from trainfit.questions.batch import Batch, EstimatedJob, estimate_batch
 from trainfit.questions.calibration import calibrated
 from trainfit.questions.compare import compare_jobs
-from trainfit.questions.convert import written
+from trainfit.questions.convert import converted
 from trainfit.questions.dimensions import Find
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.questions.fit_check import FitCheckAnswer, check_fit
@@ -232,7 +232,7 @@ def draft_reply(launch: Launch) -> Reply:
 
 def launch_reply(job: Job, to: LaunchTarget, find: Find) -> Reply:
     """The keys that say a job."""
-    result = answered(job, lambda job: written(job, to, find))
+    result = answered(job, lambda job: converted(job, to, find))
     return _reply(within("/job", result) if isinstance(result, Problem) else result)
 
 

@@ -106,12 +106,12 @@ def convert(
 
     What those keys cannot say is refused by name; the number of GPUs is the launcher's to say.
     """
-    from trainfit.questions.convert import written
+    from trainfit.questions.convert import converted
 
     asked = _read(files, launch, flags)
     with looking_up(online=True) as look_up:
         find = look_up([asked.job.model])
-    result = asked.answered(lambda job, _: written(job, to, find))
+    result = asked.answered(lambda job, _: converted(job, to, find))
     if isinstance(result, Problem):
         raise RefusedCommandError(refusal(result, {}))
     if as_json:

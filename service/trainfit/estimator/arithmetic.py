@@ -1,7 +1,7 @@
-"""Arithmetic written down as it is done, to be done again with other numbers.
+"""Arithmetic recorded as it is done, to be done again with other numbers.
 
 What reads numbers that write (`Number`) decides by them: whether ranks share out the sequence,
-which of two moments is higher. Every such decision is written down as well, so that numbers by
+which of two moments is higher. Every such decision is recorded as well, so that numbers by
 which one would fall otherwise are found out.
 """
 
@@ -80,18 +80,18 @@ class Number:
     above zero wherever all is decided as it was.
     """
 
-    __slots__ = ("place", "positive", "value", "written")
+    __slots__ = ("place", "positive", "recorded", "value")
 
     def __init__(
-        self, written: RecordedArithmetic, place: int, value: Any, *, positive: bool
+        self, recorded: RecordedArithmetic, place: int, value: Any, *, positive: bool
     ) -> None:
-        self.written, self.place, self.value, self.positive = written, place, value, positive
+        self.recorded, self.place, self.value, self.positive = recorded, place, value, positive
 
     def __add__(self, other: Number | Plain) -> Number:
         if type(other) is int and not other:
             return self
         positive = self.positive or _is_positive(other)
-        return self.written.work(operator.add, self, other, positive=positive)
+        return self.recorded.work(operator.add, self, other, positive=positive)
 
     __radd__ = __add__
 
@@ -99,64 +99,64 @@ class Number:
         if type(other) is int and other in (0, 1):
             return other and self
         positive = self.positive and _is_positive(other)
-        return self.written.work(operator.mul, self, other, positive=positive)
+        return self.recorded.work(operator.mul, self, other, positive=positive)
 
     __rmul__ = __mul__
 
     def __sub__(self, other: Number | Plain) -> Number:
         if type(other) is int and not other:
             return self
-        return self.written.work(operator.sub, self, other)
+        return self.recorded.work(operator.sub, self, other)
 
     def __rsub__(self, other: Plain) -> Number:
-        return self.written.work(operator.sub, other, self)
+        return self.recorded.work(operator.sub, other, self)
 
     def __floordiv__(self, other: Number | Plain) -> Number:
-        return self.written.work(operator.floordiv, self, other)
+        return self.recorded.work(operator.floordiv, self, other)
 
     def __rfloordiv__(self, other: Plain) -> Number:
-        return self.written.work(operator.floordiv, other, self)
+        return self.recorded.work(operator.floordiv, other, self)
 
     def __truediv__(self, other: Number | Plain) -> Number:
-        return self.written.work(operator.truediv, self, other, positive=self.positive)
+        return self.recorded.work(operator.truediv, self, other, positive=self.positive)
 
     def __mod__(self, other: Number | Plain) -> Number:
-        return self.written.work(operator.mod, self, other)
+        return self.recorded.work(operator.mod, self, other)
 
     def __neg__(self) -> Number:
-        return self.written.work(operator.sub, 0, self)
+        return self.recorded.work(operator.sub, 0, self)
 
     def __pos__(self) -> Number:
         return self
 
     def __ceil__(self) -> Number:
-        return self.written.work(_ceil, self, 0, positive=self.positive)
+        return self.recorded.work(_ceil, self, 0, positive=self.positive)
 
     def __rlshift__(self, other: Plain) -> Number:
-        return self.written.work(operator.lshift, other, self)
+        return self.recorded.work(operator.lshift, other, self)
 
     def bit_length(self) -> Number:
-        return self.written.work(_bit_length, self, 0)
+        return self.recorded.work(_bit_length, self, 0)
 
     def __bool__(self) -> bool:
         if self.positive:
             return True
-        self.positive = self.written.decided[self.place] = bool(self.value)
+        self.positive = self.recorded.decided[self.place] = bool(self.value)
         return self.positive
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, (Number, int, float, Fraction)):
             return NotImplemented
-        return bool(self.written.work(operator.eq, self, other))
+        return bool(self.recorded.work(operator.eq, self, other))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __lt__(self, other: Number | Plain) -> bool:
-        return bool(self.written.work(operator.lt, self, other))
+        return bool(self.recorded.work(operator.lt, self, other))
 
     def __gt__(self, other: Number | Plain) -> bool:
-        return bool(self.written.work(operator.gt, self, other))
+        return bool(self.recorded.work(operator.gt, self, other))
 
     def __le__(self, other: Number | Plain) -> bool:
         return not self > other
@@ -168,7 +168,7 @@ class Number:
 
 
 class Course(NamedTuple):
-    """What was written down, as far as it leads to some results: constants behind the inputs, the
+    """What was recorded, as far as it leads to some results: constants behind the inputs, the
     steps that lead to decisions, what was decided, and all other steps.
     """
 
@@ -191,10 +191,10 @@ class Course(NamedTuple):
 
 
 def course(
-    written: RecordedArithmetic, inputs: int, results: Iterable[Number | Hashable]
+    recorded: RecordedArithmetic, inputs: int, results: Iterable[Number | Hashable]
 ) -> tuple[Course, list[int]]:
     """What leads to these results, and where each of them then stands."""
-    wanted = [written.place(each) for each in results]
+    wanted = [recorded.place(each) for each in results]
     places = {place: place for place in range(inputs)}
 
     def leading_to(ends: Iterable[int]) -> list[int]:
@@ -205,7 +205,7 @@ def course(
             place = left.pop()
             if place not in found and place not in places:
                 found.add(place)
-                made = written.made[place]
+                made = recorded.made[place]
                 left += made[1:] if made is not None else ()
         return sorted(found)
 
@@ -215,21 +215,21 @@ def course(
 
     def steps(numbers: Iterable[int]) -> Iterable[tuple[Work, int, int]]:
         for number in numbers:
-            made = written.made[number]
+            made = recorded.made[number]
             if made is not None:
                 work, a, b = made
                 yield work, places[a], places[b]
 
-    constants = sorted(written.constants.keys() & set(leading_to([*written.decided, *wanted])))
+    constants = sorted(recorded.constants.keys() & set(leading_to([*recorded.decided, *wanted])))
     placed(constants)
-    deciding = leading_to(written.decided)
+    deciding = leading_to(recorded.decided)
     placed(deciding)
     others = leading_to(wanted)
     placed(others)
     found = Course(
-        tuple([written.constants[place] for place in constants]),
+        tuple([recorded.constants[place] for place in constants]),
         tuple(steps(deciding)),
-        tuple([(places[place], decision) for place, decision in written.decided.items()]),
+        tuple([(places[place], decision) for place, decision in recorded.decided.items()]),
         tuple(steps(others)),
     )
     return found, [places[place] for place in wanted]

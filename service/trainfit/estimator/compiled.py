@@ -46,18 +46,18 @@ class Compiled(Generic[Sizes, Made]):
         if self._missed % 2:
             return self._work(sizes)
         self._courses[sizes.n_gathered > 0] = [
-            self._written(sizes, inputs),
+            self._recorded(sizes, inputs),
             *known[: MAX_COURSES - 1],
         ]
         return self(sizes)
 
-    def _written(self, sizes: Sizes, inputs: tuple[int, ...]) -> tuple[Course, Filler]:
+    def _recorded(self, sizes: Sizes, inputs: tuple[int, ...]) -> tuple[Course, Filler]:
         """The course that the work takes for these sizes."""
-        written = RecordedArithmetic()
-        given: dict[str, Any] = dict(zip(sizes.NUMBERS, map(written.input, inputs), strict=True))
+        recorded = RecordedArithmetic()
+        given: dict[str, Any] = dict(zip(sizes.NUMBERS, map(recorded.input, inputs), strict=True))
         gathered = given["n"] if sizes.n_gathered else 0
         made = self._work(replace(sizes, **given, n_gathered=gathered))
-        found, places = course(written, len(inputs), _leaves(made))
+        found, places = course(recorded, len(inputs), _leaves(made))
         return found, _filler(made, iter(places))
 
 

@@ -231,9 +231,9 @@ class Program:
         """Whether an operation before saves it, or will if any does."""
         return tensor in self._saved or tensor in self._offered
 
-    def _settled(self, written: RecordedOperation) -> BlockOperation:
+    def _settled(self, recorded: RecordedOperation) -> BlockOperation:
         """The operation with those of its outputs that nobody saves."""
-        make, rows, makes, holds, offers = written
+        make, rows, makes, holds, offers = recorded
         saved = self._saved
         rows += [Row(each, FORWARD) for each in makes if each not in saved]
         rows += [Row(each, HELD) for each in holds if each not in saved]

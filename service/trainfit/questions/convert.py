@@ -9,7 +9,7 @@ from trainfit.specs.launch import LaunchTarget
 from trainfit.specs.model import Model
 
 
-def written(job: Job, to: LaunchTarget, find: Find) -> WrittenLaunch:
+def converted(job: Job, to: LaunchTarget, find: Find) -> WrittenLaunch:
     """The job in those keys. A model of the Hub is written out in Megatron's dimensions.
 
     Raises RefusedError with every field that the keys cannot say, ConfigError for a model that they

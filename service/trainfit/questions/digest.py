@@ -48,7 +48,7 @@ def normalised(job: Job, plan: Plan | None) -> dict[str, Any]:
 def request_digest(
     operation: str, job: Mapping[str, Any], options: Mapping[str, Any], source: ModelSource
 ) -> str:
-    """SHA-256, in hexadecimal, of all that decides an answer: what is asked of which normalised
+    """SHA-256, in hexadecimal, of all that decides an answer: which question about which normalised
     job, what its model was resolved to, and the versions that answer.
     """
     decisive = {

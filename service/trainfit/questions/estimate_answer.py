@@ -15,7 +15,7 @@ from trainfit.steptime import Seconds, Step
 class EstimateAnswer(Estimate, Sent):
     """An estimate with what it is a function of. Equal digests have equal answers.
 
-    `request_digest` is a SHA-256 of what was asked of the normalised `job`, the source of its
+    `request_digest` is a SHA-256 of the question about the normalised `job`, the source of its
     model and both versions; `job` is the request with every default in its place. `launch` tells
     how it was read, where a launch stood in its place.
 

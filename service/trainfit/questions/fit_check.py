@@ -37,7 +37,7 @@ Changes = tuple[Callable[[Job], Estimate], Callable[[Job], Estimate]]
 class FitCheckAnswer(FitCheck, Sent):
     """A verdict with what it is a function of. Equal digests have equal answers.
 
-    `request_digest` is a SHA-256 of the policy and all else that was asked of the normalised `job`,
+    `request_digest` is a SHA-256 of the policy and the question about the normalised `job`,
     the source of its model and both versions; `job` is the request with every default in its
     place. `launch` tells how it was read, where a launch stood in its place.
     """

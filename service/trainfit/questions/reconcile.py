@@ -42,7 +42,7 @@ class ReconcileAnswer(Reconciliation, Sent):
     answers.
 
     `unread` are lines of the artifacts that speak of memory and were not read; `estimate` is what
-    was predicted. `request_digest` is a SHA-256 of all that was asked of the normalised `job`, the
+    was predicted. `request_digest` is a SHA-256 of the question about the normalised `job`, the
     source of its model and both versions. `launch` tells how it was read, where a launch stood in
     its place.
     """

@@ -36,7 +36,7 @@ from trainfit.estimator.results import Binding, Interval
 from trainfit.launch.convert.targets import WrittenLaunch
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.questions.answers import Sent, html_table
-from trainfit.questions.convert import written
+from trainfit.questions.convert import converted
 from trainfit.questions.digest import catalogue_version, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.pricing import Pricing
@@ -306,7 +306,7 @@ def _launch(job: Job, find: Find) -> WrittenLaunch | None:
     """The keys that say a job; None where its framework's cannot."""
     target = _target(job)
     try:
-        return None if target is None else written(job, target, find)
+        return None if target is None else converted(job, target, find)
     except (RefusedError, ConfigError):
         return None
 

@@ -51,7 +51,7 @@ class Limits(Part):
 
 
 class FitCheckOptions(Part):
-    """What is asked of a job and a card, whichever way they are described."""
+    """A question about a job and a card, whichever way they are described."""
 
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)

@@ -161,7 +161,7 @@ class Timer:
         return Timed(forward, backward, 0.0, 0.0, computes=False)
 
     def _timed(self, demands: tuple[Demand, ...]) -> Timed:
-        """What is asked of arithmetic and links. The host may launch the products of experts one by
+        """The work for arithmetic and links. The host may launch the products of experts one by
         one.
         """
         compute = compute_back = attention = attention_back = weights = useful = 0.0

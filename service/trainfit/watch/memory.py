@@ -120,7 +120,7 @@ class MemoryWatch:
         return MemoryReport(figures, found, findings(figures, found, retries, self.estimate, None))
 
     def question(self, error: BaseException | None = None) -> dict[str, Any]:
-        """What POST /v1/reconcile is to be asked of the run."""
+        """The request to send to POST /v1/reconcile about the run."""
         figures = [each.model_dump(mode="json") for each in self.report().figures]
         artifacts = [] if error is None else [{"name": f"rank {self.rank}", "text": str(error)}]
         run = {"artifacts": artifacts, "measurements": figures}

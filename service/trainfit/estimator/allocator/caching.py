@@ -160,7 +160,7 @@ class CachingAllocator:
         """Serve requests one by one, or until so many allocations were served in all (malloc,
         free). Raises OutOfMemoryError.
         """
-        # Tens of thousands come by: what is asked of each is bound to a name once.
+        # Tens of thousands come by: what each calls is bound to a name once.
         live, pools, uses, rounds = self._live, self._pools, self._uses, self._rounds
         used, chooses, collects = uses.streams, self._chooses, self._collects
         expands, diverted = self.settings.expandable_segments, self._diverted
@@ -339,7 +339,7 @@ class CachingAllocator:
         return block
 
     def _obtain(self, pool: Pool, size: int, tensor: Tensor, nbytes: int) -> Block:
-        """New memory for a request: asked of the card, then with some of the cache given back, then
+        """New memory for a request: from the card, then with some of the cache given back, then
         with all of it (malloc).
         """
         if self._collects:

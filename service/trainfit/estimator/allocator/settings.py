@@ -95,7 +95,7 @@ class Settings:
         return -(-nbytes // MIN_BLOCK) * MIN_BLOCK
 
     def segment_bytes(self, size: int) -> int:
-        """What is asked of CUDA for a block of this size (get_allocation_size)."""
+        """The request to CUDA for a block of this size (get_allocation_size)."""
         if size <= SMALL_SIZE:
             return SMALL_SEGMENT
         if size < MIN_LARGE:

@@ -32,10 +32,10 @@ def write(job: Job, to: LaunchTarget) -> WrittenLaunch:
 
     Raises RefusedError with every field that those keys cannot say.
     """
-    written = WRITERS[to](job)
+    launch = WRITERS[to](job)
     if not job.framework.expandable_segments:
-        return written
-    return replace(written, environment={ALLOCATOR: "expandable_segments:True"})
+        return launch
+    return replace(launch, environment={ALLOCATOR: "expandable_segments:True"})
 
 
 def _megatron(job: Job) -> WrittenLaunch:
