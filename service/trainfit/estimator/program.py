@@ -64,6 +64,8 @@ class Program:
         self._modules: tuple[str, ...] = ()
         self._stream: Hashable = 0
         self._passed_back: dict[Tensor, Tensor] = {}
+        self._waiting_forward: Tensors = ()
+        self._waiting_backward: Tensors = ()
 
     def named(self, **sizes: int) -> Iterable[int]:
         """Sizes of a block, under the names that formulas give them."""
@@ -78,18 +80,18 @@ class Program:
         width: int | Fraction = 0,
         dropped_by: tuple[str, ...] = (),
         role: Role | None = None,
+        storages: int = 1,
     ) -> Tensor:
-        """A new storage; its elements are those of an activation unless a width is given."""
+        """A new storage, or as many of one size; its elements are those of an activation unless a
+        width is given.
+        """
         dropped_by = self._modules + dropped_by if dropped_by else self._modules
         width = width or self.sizes.bytes
-        return Tensor(name, shape, width, dropped_by, role, stream=self._stream)
+        return Tensor(name, shape, width, dropped_by, role, None, storages, self._stream)
 
     def several(self, name: str, count: int, *shape: int, width: int | Fraction = 0) -> Tensor:
         """As many storages of one shape, which come and go together."""
-        width = width or self.sizes.bytes
-        return Tensor(
-            name, (count, *shape), width, self._modules, storages=count, stream=self._stream
-        )
+        return self.tensor(name, count, *shape, width=width, storages=count)
 
     def part(self, of: Tensor, name: str, *shape: int) -> Tensor:
         """A part of what another tensor has: whoever saves it saves all of that."""
@@ -158,7 +160,8 @@ class Program:
                     if each not in self._offered:
                         rows.append(Row(each, SAVED, role or each.role))
         self._offered.update(offers)
-        before, behind = _highest(borrows), _highest(backward)
+        before = _highest(borrows).beside(*self._waiting_forward)
+        behind = _highest(backward).beside(*self._waiting_backward)
         rows += [Row(each, FORWARD) for each in before.borrowed if each.bytes]
         rows += [Row(each, BACKWARD) for each in behind.borrowed if each.bytes]
         rows += [Row(each, GRADIENT) for each in leaves if each.bytes]
@@ -200,6 +203,14 @@ class Program:
         self._modules = (*before, name)
         yield
         self._modules = before
+
+    @contextmanager
+    def waiting(self, forward: Tensors, backward: Tensors) -> Iterator[None]:
+        """While what is within runs in either direction, these tensors wait for what comes then."""
+        before = self._waiting_forward, self._waiting_backward
+        self._waiting_forward, self._waiting_backward = forward, backward
+        yield
+        self._waiting_forward, self._waiting_backward = before
 
     @contextmanager
     def beside(self, stream: Hashable) -> Iterator[None]:

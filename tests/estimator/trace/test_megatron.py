@@ -254,6 +254,25 @@ TRACED: dict[str, MegatronPlan] = {
         )
         for ep, tp, etp in ((1, 1, 1), (2, 2, 2), (2, 4, 1))
     },
+    **{
+        f"experts in turn, {name}": plan(
+            EXPERTS | spec,
+            num_gpus=32,
+            parallelism={"pp": 2} | layout,
+            training={"moe": {"grouped_gemm": False}} | training,
+            framework=framework,
+        )
+        for name, spec, layout, training, framework in (
+            ("eight", {}, {}, {}, {}),
+            ("four", {"moe_ffn_hidden_size": 2048}, {"ep": 2}, {}, {}),
+            ("two in parts", {}, {"ep": 4, "tp": 2, "etp": 2}, {}, {}),
+            ("one", LATENT, {"ep": 8}, {}, {}),
+            ("gates unfused", {}, {"ep": 2}, {}, {"bias_activation_fusion": False}),
+            ("recomputed", {}, {}, {"recompute": RERUN}, {"gradient_accumulation_fusion": False}),
+            ("fp8", {}, {"ep": 2}, {"precision": narrow("tensorwise")}, {}),
+            ("adapters", {}, {"ep": 2}, lora(), {}),
+        )
+    },
     "indices of rows": plan(
         EXPERTS, parallelism={"ep": 2}, training={"moe": {"permute_fusion": False}}
     ),
@@ -531,7 +550,6 @@ def test_shares_have_every_parameter_once() -> None:
     "asked",
     [
         plan(training={"offload_modules": ["core_attn"]}),
-        plan(EXPERTS, training={"moe": {"grouped_gemm": False}}),
         plan(training={"precision": narrow("blockwise", gathered=True)}),
         plan(
             parallelism={

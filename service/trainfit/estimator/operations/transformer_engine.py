@@ -173,19 +173,28 @@ class TransformerEngine(CoreAttention):
         return (self.tensor("weight gradient", *shape),) if apart else ()
 
     def activation(
-        self, name: str, x: Tensor, y: Tensor, *weights: Tensor, gated: bool, clamped: bool
+        self,
+        name: str,
+        x: Tensor,
+        y: Tensor,
+        *weights: Tensor,
+        gated: bool,
+        clamped: bool,
+        one: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:
         """A fused activation keeps its input, and what its output is multiplied with. A gate that
         no kernel fuses keeps both its factors as well, since the linear one is a copy with its
-        offset added, and the half that was clamped for the activation.
+        offset added, and the half that was clamped for the activation. Of several in turn gradients
+        are there of `one`, given by what it reads and makes.
         Source: megatron/core/transformer/mlp.py and moe/experts.py (glu).
         """
+        read, made = one or (x, y)
         saves = [self._stashed.get(x, x), *weights]
-        backward = [self.of_output(y), self.of_output(x), *self._beside_stash(x)]
+        backward = [self.of_output(made), self.of_output(read), *self._beside_stash(x)]
         if gated and not self.run.framework.bias_activation_fusion:
             factors = self.tensor("factors of the gate", 2, *y.shape, dropped_by=y.dropped_by)
             saves.append(factors)
-            backward.append(self.gradient(factors))
+            backward.append(self.tensor("gradient of the factors", 2, *made.shape))
             if clamped:
                 saves.append(self.tensor("clamped half", *y.shape, dropped_by=y.dropped_by))
         self.operation(
@@ -203,16 +212,14 @@ class TransformerEngine(CoreAttention):
         statistics = [self.statistics(kind, each) for each in heads]
         self.operation("qk_layernorm", saves=(*heads, *statistics))
 
-    def grouped_linear(
-        self, name: str, x: Tensor, y: Tensor, experts: int, *borrows: Tensor
-    ) -> Tensor:
+    def grouped_linear(self, name: str, x: Tensor, y: Tensor, experts: int) -> Tensor:
         """Products of rows [T_r, in] with the matrices of their `experts`."""
         features, weight = y.shape[-1], (y.shape[-1], x.shape[-1])
         self.operation(
             name,
             makes=(y,),
             saves=self.reads(x),
-            borrows=(*borrows, *self.waits_for(x), *self.in_rows(x), *self._beside_stash(x)),
+            borrows=(*self.waits_for(x), *self.in_rows(x), *self._beside_stash(x)),
             backward=(
                 *self.input_gradient(name, *x.shape),
                 self.gradient(x),

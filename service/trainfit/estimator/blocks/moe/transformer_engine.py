@@ -8,6 +8,7 @@ router.py, moe_utils.py, experts.py, shared_experts.py) and TransformerEngine's 
 from trainfit.estimator.blocks.mlp.transformer_engine import activated
 from trainfit.estimator.blocks.moe import all_gather, all_to_all, deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.rows import rows_of
+from trainfit.estimator.blocks.moe.sequential import run_in_turn
 from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, FP32
@@ -116,12 +117,16 @@ def _shared_experts(step: TransformerEngine, x: Tensor, block: Experts, width: i
 
 
 def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int) -> Tensor:
-    """fc1, activation weighted by the routing probability, fc2; all local experts in one kernel or
-    one after the other, whose outputs are then joined: rows [T_r, h]. Of rows that only stand for
-    room, those that arrived are kept.
+    """fc1, activation weighted by the routing probability, fc2 of the rows [T_r, h]; all local
+    experts in one kernel, or one after the other. Of rows that only stand for room, those that
+    arrived are kept.
     """
     routing, experts = step.run.routing, block.experts // step.sizes.e
     received, width = x.shape
+    output = step.tensor("output", received, width)
+    if experts > 1 and not routing.grouped_gemm:
+        run_in_turn(step, x, block, output)
+        return output
     (f_e,) = step.named(f_e=block.ffn)
     f = f_e // step.sizes.x
     projected = step.tensor(
@@ -133,8 +138,7 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int)
         step.stashes(projected, kept_rows)
     step.grouped_linear("experts_fc1", x, projected, experts)
     kept = [step.tensor("row probabilities", kept_rows, width=routing.probability_bytes)]
-    fused = routing.grouped_gemm and step.run.framework.bias_activation_fusion
-    if not (block.gated and fused):
+    if not (block.gated and step.run.framework.bias_activation_fusion):
         name = "activation before its weight"
         kept.append(step.tensor(name, kept_rows, f, dropped_by=(ACTIVATION,)))
     y = step.tensor("activation output", received, f, dropped_by=(ACTIVATION,))
@@ -143,8 +147,4 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int)
     step.activation(
         "experts_activation", projected, y, *kept, gated=block.gated, clamped=block.clamped
     )
-    output = step.tensor("output", received, width)
-    apart = (
-        [] if routing.grouped_gemm else [step.tensor("outputs of single experts", *output.shape)]
-    )
-    return step.grouped_linear("experts_fc2", y, output, experts, *apart)
+    return step.grouped_linear("experts_fc2", y, output, experts)

@@ -93,7 +93,7 @@ def _is_plain(plan: MegatronPlan) -> bool:
         and len(model.final_norms) == 1
         and not model.embedding.norms
         and not model.output_layer.scores_labels
-        and all(_tells_order(kind, plan) for kind in model.layer_kinds)
+        and all(map(_tells_order, model.layer_kinds))
     )
 
 
@@ -102,16 +102,14 @@ def _predicts_beside_its_head(plan: MegatronPlan) -> bool:
     return plan.mtp_layers in (0, plan.layout.pipeline.virtual_stages[-1].mtp_layers)
 
 
-def _tells_order(kind: Layer, plan: MegatronPlan) -> bool:
-    """Whether a layer has no blocks but those whose programs do; experts run in one kernel."""
+def _tells_order(kind: Layer) -> bool:
+    """Whether a layer has no blocks but those whose programs do."""
     for sublayer in kind.sublayers:
         if len(sublayer.blocks) != 1 or not sublayer.norms or sublayer.post_norms:
             return False
         (block,) = sublayer.blocks
         match block:
             case Attention() if block.reuses_weights or not block.owns_kv:
-                return False
-            case Experts() if not plan.routing.grouped_gemm:
                 return False
             case Attention() | LatentAttention() | Mlp() | Experts():
                 continue
