@@ -216,11 +216,11 @@ def training_of(given: Row) -> Row:
     loss: Row = {"cross_entropy": LOSSES[given["loss"]], "num_chunks": given["loss_chunks"]}
     loss["objective"] = OBJECTIVES.get(given["loss"], "next_token")
     if given["loss"] == "preference":
-        own = given["trainer"] == "DPOTrainer"
+        trainer = given["trainer"]
         loss |= {
             "reference": given["reference"] or "none",
-            "log_probs_by": f"trl-{since(given['trl'])}" if own else orpos(given["trl"]),
-            "chosen_nll": not own,
+            "log_probs_by": since(trainer, given["trl"]),
+            "chosen_nll": trainer in ("ORPOTrainer", "CPOTrainer"),
         }
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
@@ -248,15 +248,20 @@ def training_of(given: Row) -> Row:
     return training
 
 
-def since(release: str) -> str:
-    """The release of TRL since which log-probabilities are computed as in this one."""
-    known = ["0.9", "0.12", "0.15", "0.19", "0.29", "1.6", "1.15"]
-    return max([each for each in known if numbers(each) <= numbers(release)], key=numbers)
+CHANGED: dict[str, tuple[str, list[str]]] = {
+    "DPOTrainer": ("trl", ["0.9", "0.12", "0.15", "0.19", "0.29", "1.6", "1.15"]),
+    "KTOTrainer": ("trl-kto", ["0.9", "0.15", "0.17", "1.6", "1.7", "1.8", "1.9"]),
+    "ORPOTrainer": ("trl-orpo", ["0.9", "0.15"]),
+    "CPOTrainer": ("trl-orpo", ["0.9", "0.15"]),
+}
+"""Releases of TRL since which a trainer computes log-probabilities otherwise."""
 
 
-def orpos(release: str) -> str:
-    """The same of its ORPO and its CPO."""
-    return "trl-orpo-0.15" if numbers(release) >= [0, 15] else "trl-orpo-0.9"
+def since(trainer: str, release: str) -> str:
+    """The way that a job names of a release."""
+    prefix, known = CHANGED[trainer]
+    known = [each for each in known if numbers(each) <= numbers(release)]
+    return f"{prefix}-{max(known, key=numbers)}"
 
 
 def numbers(release: str) -> list[int]:

@@ -129,7 +129,7 @@ class Spec:
     """preference: beside which log-probabilities: of the base without its adapters, a copy's."""
     trl: str = ""
     """preference: the release whose trainer ran."""
-    trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer"] = "DPOTrainer"
+    trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer"] = "DPOTrainer"
     """preference: its class."""
     loss_chunks: int = 8
     logits_to_keep: int = 0

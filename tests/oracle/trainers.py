@@ -38,7 +38,11 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
 
     if not trl.__version__.startswith(spec.trl):
         raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
+    if spec.dtype.startswith("autocast"):
+        widen_logits(run, model.reference)
     inputs = batch_of(ids)
+    if spec.trainer == "KTOTrainer":
+        return loss_of_samples(run, model.reference, ids, spec), None
     if spec.trainer != "DPOTrainer":
         return loss_without_reference(run, inputs, spec), None
     trainer = stub(trl.DPOTrainer, **settings_of(run, model.reference, spec))
@@ -59,12 +63,6 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
 
 def loss_without_reference(run: Any, inputs: dict[str, Any], spec: Spec) -> Any:
     """The loss of ORPO or CPO, whose trainers are experimental since 0.26."""
-    import trl
-
-    kind = getattr(trl, spec.trainer, None)
-    if kind is None:
-        name = spec.trainer.removesuffix("Trainer").lower()
-        kind = getattr(import_module(f"trl.experimental.{name}"), spec.trainer)
     for name in ("chosen", "rejected"):
         inputs[f"{name}_input_ids"] = inputs["input_ids"].chunk(2)[name == "rejected"]
         inputs[f"{name}_labels"] = inputs[f"{name}_input_ids"]
@@ -72,7 +70,55 @@ def loss_without_reference(run: Any, inputs: dict[str, Any], spec: Spec) -> Any:
     settings = settings_of(run, None, spec) | {"loss_type": "sigmoid", "cpo_alpha": 1.0}
     settings |= {"padding_value": 0, "label_pad_token_id": -100, "alpha": 0.0}
     with all_ones(run):
-        return stub(kind, **settings).get_batch_loss_metrics(run, inputs)[0]
+        return stub(class_of(spec), **settings).get_batch_loss_metrics(run, inputs)[0]
+
+
+def loss_of_samples(run: Any, reference: Any, ids: Any, spec: Spec) -> Any:
+    """The loss of KTO, by the names of every release. The first half is desirable; samples stand
+    for the mismatched ones as well.
+    """
+    settings = settings_of(run, reference, spec) | {"loss_type": "kto", "label_pad_token_id": -100}
+    settings |= {"calculate_KL": True, "desirable_weight": 1.0, "undesirable_weight": 1.0}
+    settings |= {"is_peft_model": spec.lora is not None, "use_liger_kernel": False}
+    trainer = stub(class_of(spec), **settings)
+    labels = [number < len(ids) // 2 for number in range(len(ids))]
+    by_metrics, before = hasattr(trainer, "get_batch_loss_metrics"), torch.zeros(len(ids))
+    read = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    masked = {"labels": ids} if by_metrics else {"completion_mask": torch.ones_like(ids)}
+    prefix = "" if tuple(map(int, spec.trl.split("."))) >= (1, 8) else "completion_"
+    batch = {f"{kind}{prefix}{name}": each for kind in ("", "KL_") for name, each in read.items()}
+    prefix = "completion_" if by_metrics else ""
+    batch |= {
+        f"{kind}{prefix}{name}": each for kind in ("", "KL_") for name, each in masked.items()
+    }
+    if by_metrics and spec.reference is None:
+        batch |= {"reference_logps": before, "reference_KL_logps": before}
+    elif not by_metrics:
+        batch |= {"ref_logps": before, "ref_KL_logps": before}
+    with all_ones(run, reference):
+        if by_metrics:
+            return trainer.get_batch_loss_metrics(run, batch | {"label": labels})[0]
+        return trainer._compute_loss(run, batch | {"label": torch.tensor(labels)}, False)
+
+
+def class_of(spec: Spec) -> Any:
+    """A trainer, which is experimental in some releases."""
+    import trl
+
+    kind = getattr(trl, spec.trainer, None)
+    if kind is None:
+        name = spec.trainer.removesuffix("Trainer").lower()
+        kind = getattr(import_module(f"trl.experimental.{name}"), spec.trainer)
+    return kind
+
+
+def widen_logits(*modules: Any) -> None:
+    """Have models answer in fp32, as accelerate does under autocast."""
+    convert_to_fp32 = import_module("accelerate.utils").convert_to_fp32
+    for each in modules:
+        if each is not None and not getattr(each, "answers_in_fp32", False):
+            each.register_forward_hook(lambda _module, _given, output: convert_to_fp32(output))
+            each.answers_in_fp32 = True
 
 
 FUSED = "add_fused_lm_head"

@@ -41,7 +41,15 @@ LogProbs = Literal[
     "trl-1.15",
     "trl-orpo-0.9",
     "trl-orpo-0.15",
+    "trl-kto-0.9",
+    "trl-kto-0.15",
+    "trl-kto-0.17",
+    "trl-kto-1.6",
+    "trl-kto-1.7",
+    "trl-kto-1.8",
+    "trl-kto-1.9",
     "llama-factory",
+    "llama-factory-kto",
 ]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
@@ -191,8 +199,8 @@ class Loss(Part):
         "trl-1.15",
         description="preference: whose code computes log-probabilities: TRL's from this release "
         "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
-        "without whole logits; that of its ORPO and CPO; or LLaMA-Factory's, of all logits in "
-        "fp32.",
+        "without whole logits; that of its ORPO and CPO, or of its KTO; or LLaMA-Factory's, of all "
+        "logits in fp32.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,

@@ -116,9 +116,17 @@ def test_orpo_and_cpo_compare_with_nothing(
     assert not found.bounded | found.unsupported
 
 
+LORA_OF_AXOLOTL = "\nadapter: lora\nlora_r: 8\nlora_target_linear: true"
+WITH_ITS_COPY = f"{LORA_OF_AXOLOTL}\nrl_adapter_ref_model: true"
+
+
 @pytest.mark.parametrize(
     ("more", "nll"),
-    [("rl: orpo", True), ("rl: simpo", True), ("rl: simpo\ncpo_alpha: 0", None)],
+    [
+        ("rl: orpo", True),
+        (f"rl: simpo{LORA_OF_AXOLOTL}", True),
+        (f"rl: simpo\ncpo_alpha: 0{LORA_OF_AXOLOTL}", None),
+    ],
 )
 def test_axolotls_are_trls(more: str, nll: bool | None) -> None:
     found = read(launch_of({"a.yaml": AXOLOTLS + more}, overrides=GPUS))
@@ -126,6 +134,50 @@ def test_axolotls_are_trls(more: str, nll: bool | None) -> None:
     assert found.field(f"{LOSS}/chosen_nll") == nll
     assert found.field("/training/micro_batch_size") == 4
     assert "rl" not in found.bounded | found.unsupported
+
+
+@pytest.mark.parametrize("more", ["rl: simpo", f"rl: kto{WITH_ITS_COPY}"])
+def test_axolotl_loads_a_copy_that_nothing_runs(more: str) -> None:
+    (told,) = read(launch_of({"a.yaml": AXOLOTLS + more}, overrides=GPUS)).account.bounded
+    assert (told.key, told.direction) == ("rl", "raises")
+    assert [(each.pointer, each.value) for each in told.within] == [(f"{LOSS}/reference", "copy")]
+
+
+def test_axolotls_kto() -> None:
+    found = read(launch_of({"a.yaml": f"{AXOLOTLS}rl: kto{LORA_OF_AXOLOTL}"}, overrides=GPUS))
+    said = [found.field(f"{LOSS}/{each}") for each in ("objective", "reference", "log_probs_by")]
+    assert said == ["preference", "base", "trl-kto-1.8"]
+    assert found.field("/training/micro_batch_size") == 2, "samples, no pairs"
+    assert "rl" not in found.bounded | found.unsupported
+    whole = read(launch_of({"a.yaml": f"{AXOLOTLS}rl: kto"}, overrides=GPUS))
+    assert whole.unsupported == {"rl"}, "beside two copies"
+
+
+PEFT = "--use_peft --lora_r 8 --lora_target_modules all-linear"
+
+
+@pytest.mark.parametrize(
+    ("words", "release", "by", "reference"),
+    [
+        ("", "0.11.4", "trl-kto-0.9", "copy"),
+        (PEFT, "0.15.2", "trl-kto-0.15", "copy"),
+        ("", "0.24.0", "trl-kto-0.17", "copy"),
+        ("--precompute_ref_log_probs", "1.6.0", "trl-kto-1.6", "copy"),
+        (PEFT, "1.7.0", "trl-kto-1.7", "copy"),
+        (PEFT, "1.8.0", "trl-kto-1.8", "base"),
+        ("--precompute_ref_log_probs", "1.9.0", "trl-kto-1.9", None),
+    ],
+)
+def test_ktos_script_loads_a_reference(
+    words: str, release: str, by: str, reference: str | None
+) -> None:
+    argv = [*TRLS.format("kto").split(), *words.split()]
+    overrides = {**GPUS, **ALIKE}
+    found = read(launch_of(argv=argv, overrides=overrides, framework_version=f"trl=={release}"))
+    said = [found.field(f"{LOSS}/{each}") for each in ("objective", "reference", "log_probs_by")]
+    assert said == ["preference", reference, by]
+    assert found.field("/training/micro_batch_size") == 2, "samples, no pairs"
+    assert not found.bounded | found.unsupported
 
 
 def asked(text: str, **overrides: Any) -> dict[str, Any]:

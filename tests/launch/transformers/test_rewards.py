@@ -91,16 +91,26 @@ def test_pairs_without_a_reference(found: Read) -> None:
     assert not found.unsupported
 
 
-@pytest.mark.parametrize("found", [swift("kto"), factory("kto")])
-def test_samples_beside_their_own_base(found: Read) -> None:
+def test_samples_beside_their_own_base() -> None:
+    found = swift("kto")
     (told,) = found.account.bounded
     assert (told.direction, told.samples) == ("raises", 2)
     assert found.field(BATCH) == 1
     assert not found.unsupported
 
 
-def test_a_second_model_is_not_bounded_where_weights_are_whole() -> None:
-    assert trl("kto").unsupported == {"kto"}
+@pytest.mark.parametrize(("more", "reference"), [("", "base"), ("ref_model: other\n", "copy")])
+def test_llama_factorys_samples(more: str, reference: str) -> None:
+    text = FACTORY.replace("STAGE", "kto") + more
+    found = read(launch_of({"run.yaml": text}, overrides=EIGHT))
+    assert found.field("/training/loss/log_probs_by") == "llama-factory-kto"
+    assert found.field("/training/loss/reference") == reference
+    assert found.field(BATCH) == 1, "samples, no pairs"
+    assert not found.bounded
+    assert found.unsupported == ({"ref_model"} if more else set())
+
+
+def test_a_second_model_is_bounded_where_weights_are_shared_out() -> None:
     (told,) = swift("kto", "--tuner_type full").account.bounded
     assert "/parallelism/data_parallel_sharding_strategy" in [each.pointer for each in told.within]
 

@@ -26,7 +26,7 @@ from trainfit.launch.transformers.engine import STRATEGIES, TrainerEngine, put_c
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
-from trainfit.launch.transformers.preferences import Reference, put_orpos, put_preference
+from trainfit.launch.transformers.preferences import LOSS, Reference, put_orpos, put_preference
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Trainer, TrainerRun
@@ -172,19 +172,41 @@ def _rewarded(run: TrainerRun) -> TrainerRun:
         return replace(run, trainer=Trainer("rewards", rewarded))
     if rl is None:
         return run
+    adapted = run.arguments.word("adapter") in ("lora", "qlora")
+    own = adapted and not run.arguments.is_on("rl_adapter_ref_model")
     if rl.value in ("dpo", "ipo"):
-        own = run.arguments.word("adapter") in ("lora", "qlora")
         before = run.arguments.is_on("precompute_ref_log_probs")
-        own = own and not run.arguments.is_on("rl_adapter_ref_model")
         reference: Reference = "none" if before else "base" if own else "copy"
         put_preference(run, rl, reference, by="trl-1.6")  # axolotl's pyproject.toml: trl==1.8.0
         refuse_offloaded_copy(run, rl)
         return replace(run, trainer=Trainer("dpo", rl))
     if rl.value in ("simpo", "orpo"):
         put_orpos(run, rl, own=rl.value == "orpo", by="trl-orpo-0.15")
+        if rl.value == "simpo" and not own:
+            run.draft.leave_out(rl, NEEDLESS_COPY)
         return replace(run, trainer=Trainer("dpo", rl))
+    if rl.value == "kto" and adapted:
+        put_preference(run, rl, "base", by="trl-kto-1.8")
+        if not own:
+            run.draft.leave_out(rl, NEEDLESS_COPY)
+        return replace(run, trainer=Trainer("kto", rl))
+    if rl.value == "kto":
+        run.draft.leave_out(rl, TWO_COPIES)
+        return replace(run, trainer=Trainer("kto", rl))
     run.draft.leave_out(rl, OTHER)
     return replace(run, trainer=Trainer("other", rl))
+
+
+NEEDLESS_COPY = Effect(
+    "a reference model is loaded besides, which nothing runs",
+    "raises",
+    "axolotl's train.py (setup_reference_model), core/builders/rl.py",
+    within={f"{LOSS}/reference": "copy"},
+)
+TWO_COPIES = (
+    "without an adapter axolotl loads a reference model that KTO does not run, and TRL another one "
+    "that it does: not modelled"
+)
 
 
 def _put_recompute(run: TrainerRun) -> None:

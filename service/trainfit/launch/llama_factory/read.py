@@ -8,7 +8,7 @@ from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
-from trainfit.launch.effects import Effect, preference
+from trainfit.launch.effects import Effect
 from trainfit.launch.keys import table_of
 from trainfit.launch.llama_factory.freezing import put_frozen
 from trainfit.launch.llama_factory.keys import RENAMED
@@ -45,8 +45,8 @@ from trainfit.launch.transformers.trainers import (
     OTHER,
     PREFERENCES,
     refuse_offloaded_copy,
-    with_reference,
 )
+from trainfit.specs.training import LogProbs
 
 WHOSE = "LLaMA-Factory"
 OWN_KEYS = ("finetuning_type", "cutoff_len", "lora_target", "template")
@@ -108,25 +108,26 @@ def _staged(run: TrainerRun) -> TrainerRun:
     if stage.value == "rm":
         run.draft.leave_out(stage, LOGITS_BESIDE_VALUES)
         return replace(run, trainer=Trainer("values", stage))
-    if stage.value == "dpo":
+    if stage.value in ("dpo", "kto"):
         return _preferring(run, stage)
-    known = stage.value == "kto"
-    run.draft.leave_out(stage, _kto(run) if known else OTHER)
-    return replace(run, trainer=Trainer("own_kto" if known else "other", stage))
+    run.draft.leave_out(stage, OTHER)
+    return replace(run, trainer=Trainer("other", stage))
 
 
 def _preferring(run: TrainerRun, stage: Setting) -> TrainerRun:
-    """The run with a loss of pairs, which has a second model where it compares with one and no
-    adapters can be switched off.
+    """The run with a loss of pairs or of single samples, which has a second model where it
+    compares with one and no adapters can be switched off.
     """
-    alone = run.arguments.word("pref_loss") in ("orpo", "simpo")
+    pairs = stage.value == "dpo"
+    alone = pairs and run.arguments.word("pref_loss") in ("orpo", "simpo")
     named = run.arguments.get("ref_model")
     own = run.arguments.word("finetuning_type", "lora") == "lora" and named is None
-    put_preference(run, stage, "none" if alone else "base" if own else "copy", by="llama-factory")
+    by: LogProbs = "llama-factory" if pairs else "llama-factory-kto"
+    put_preference(run, stage, "none" if alone else "base" if own else "copy", by)
     refuse_offloaded_copy(run, stage)
     if named is not None and not alone:
         run.draft.leave_out(named, PREFERENCES)
-    return replace(run, trainer=Trainer("dpo", stage))
+    return replace(run, trainer=Trainer("dpo" if pairs else "kto", stage))
 
 
 LOGITS_BESIDE_VALUES = Effect(
@@ -135,19 +136,6 @@ LOGITS_BESIDE_VALUES = Effect(
     "LLaMA-Factory's train/rm/trainer.py, TRL's AutoModelForCausalLMWithValueHead",
     within={"/training/loss/cross_entropy": "unfused"},
 )
-
-
-def _kto(run: TrainerRun) -> Effect | str:
-    """What KTO does: bounded where no second model is loaded, as beside adapters.
-
-    Source: LLaMA-Factory's train/trainer_utils.py (create_ref_model), train/kto/workflow.py.
-    """
-    if run.arguments.get("ref_model") is not None:
-        return PREFERENCES
-    source = "LLaMA-Factory's train/trainer_utils.py: create_ref_model"
-    if run.arguments.word("finetuning_type", "lora") != "lora":
-        return with_reference(run, source)
-    return preference(source, pairs=False)
 
 
 def _put_muon(run: TrainerRun) -> None:

@@ -90,6 +90,18 @@ VIEWS_LOGITS = LibraryChange("trl", (1, 6))
 TILES_LOGITS = LibraryChange("trl", (1, 15))
 """DPO's head and log-probabilities are one function (add_fused_lm_head)."""
 
+LETS_GO_OF_MISMATCHED = LibraryChange("trl", (0, 17))
+"""KTO's mismatched samples have a function of their own (_compute_kl_logps), and their logits go
+when it ends."""
+HOLDS_KTOS_OUTPUTS = LibraryChange("trl", (1, 6))
+"""KTO's loss and forward are one function, which holds what models return, and a copy of it."""
+COPIES_NO_KTO_LOGITS = LibraryChange("trl", (1, 7))
+LOADS_NO_KTO_REFERENCE = LibraryChange("trl", (1, 8))
+"""Its script kto.py loads no reference model beside adapters."""
+TELLS_KTOS_ENTROPY = LibraryChange("trl", (1, 8))
+COPIES_LABELLED_LATE = LibraryChange("trl", (1, 9))
+"""KTO copies the logits of desirable and of undesirable samples when the reference has run."""
+
 TRANSFORMERS_5: Release = (5, 0)
 TRL_FOR_5: Release = (0, 27)
 """Earlier releases of TRL came before transformers 5.0 (January 2026)."""

@@ -1,9 +1,9 @@
 """Losses of preferences: whose log-probabilities are computed, by whose code, beside what.
 
 Sources: TRL's trainer/dpo_trainer.py and dpo_config.py at every minor release from 0.9 to 1.16,
-TRL's orpo_trainer.py, cpo_trainer.py and cpo_config.py from 0.9 to 1.9, LLaMA-Factory's
-train/dpo/trainer.py and train/trainer_utils.py (create_ref_model), axolotl's
-core/builders/rl.py.
+TRL's orpo_trainer.py, cpo_trainer.py, kto_trainer.py, cpo_config.py and scripts/kto.py from 0.9 to
+1.9, LLaMA-Factory's train/dpo/trainer.py, train/kto/trainer.py and train/trainer_utils.py
+(create_ref_model), axolotl's core/builders/rl.py.
 """
 
 from __future__ import annotations
@@ -15,10 +15,16 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import (
     BY_SAMPLE,
+    COPIES_LABELLED_LATE,
     COPIES_LOGITS,
+    COPIES_NO_KTO_LOGITS,
+    HOLDS_KTOS_OUTPUTS,
     LETS_GO_OF_LOGITS,
+    LETS_GO_OF_MISMATCHED,
+    LOADS_NO_KTO_REFERENCE,
     LOSS_WIDENS_LOGITS,
     RETURNS_HIDDEN_STATES,
+    TELLS_KTOS_ENTROPY,
     TILES_LOGITS,
     VIEWS_LOGITS,
     LibraryChange,
@@ -39,12 +45,20 @@ TRLS: Mapping[LogProbs, LibraryChange] = {
     "trl-0.12": LETS_GO_OF_LOGITS,
 }
 """The latest first."""
+KTOS: Mapping[LogProbs, LibraryChange] = {
+    "trl-kto-1.9": COPIES_LABELLED_LATE,
+    "trl-kto-1.8": TELLS_KTOS_ENTROPY,
+    "trl-kto-1.7": COPIES_NO_KTO_LOGITS,
+    "trl-kto-1.6": HOLDS_KTOS_OUTPUTS,
+    "trl-kto-0.17": LETS_GO_OF_MISMATCHED,
+    "trl-kto-0.15": BY_SAMPLE,
+}
 
 
 def put_preference(
     run: TrainerRun, named: Setting, reference: Reference, by: LogProbs | None = None
 ) -> None:
-    """Set a loss over log-probabilities that `by` somebody's code are computed, TRL's as its
+    """Set a loss over log-probabilities that `by` somebody's code are computed, TRL's DPO as its
     release has it.
     """
     draft = run.draft
@@ -58,10 +72,16 @@ def put_preference(
     if by is not None:
         draft.default(f"{LOSS}/log_probs_by", by, "whose trainer runs")
     else:
-        released = (name for name, change in TRLS.items() if run.releases.has(change))
-        draft.default(f"{LOSS}/log_probs_by", next(released, "trl-0.9"), "TRL")
+        draft.default(f"{LOSS}/log_probs_by", _released(run, TRLS, "trl-0.9"), "TRL")
     if not run.releases.has(LOSS_WIDENS_LOGITS):
         draft.default(f"{LOSS}/shifted", "fp32_logits", "transformers")
+
+
+def _released(
+    run: TrainerRun, changes: Mapping[LogProbs, LibraryChange], first: LogProbs
+) -> LogProbs:
+    """Whose code a run's release has, the first release's where it has none of the changes."""
+    return next((name for name, change in changes.items() if run.releases.has(change)), first)
 
 
 def put_trls(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
@@ -93,6 +113,18 @@ def put_orpos(run: TrainerRun, named: Setting, *, own: bool, by: LogProbs | None
     weighs = alpha is None or as_int(alpha.value) != 0
     if own or (weighs and run.arguments.word("loss_type") != "alphapo"):
         run.draft.default(f"{LOSS}/chosen_nll", True, "whose trainer runs")
+
+
+def put_ktos(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
+    """Set what TRL's KTO computes. Its script loads a reference beside adapters too, and holds it
+    where log-probabilities were computed before, until 1.8.
+    """
+    before = run.arguments.is_on("precompute_ref_log_probs")
+    reference: Reference = "none" if before else "base" if adapters else "copy"
+    if (before or adapters) and not run.releases.has(LOADS_NO_KTO_REFERENCE):
+        reference = "copy"
+    put_preference(run, named, reference, _released(run, KTOS, "trl-kto-0.9"))
+    _leave_out(run)
 
 
 def _put_nll(run: TrainerRun) -> None:

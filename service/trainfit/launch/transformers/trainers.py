@@ -14,7 +14,7 @@ from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
-from trainfit.launch.transformers.preferences import LOSS, put_orpos, put_trls
+from trainfit.launch.transformers.preferences import LOSS, put_ktos, put_orpos, put_trls
 from trainfit.launch.transformers.run import Kind, Trainer, TrainerRun
 
 OTHERS = (
@@ -67,13 +67,10 @@ OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
 OPEN_INSTRUCT = "allenai/open-instruct open_instruct/dpo_tune_cache.py, dpo_utils.py"
 SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
 
-TRLS = "trl/trainer/kto_trainer.py"
-
 BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]] = {
     "pairs": ("always", OPENRLHF),
     "own_pairs": ("whole", SWIFT),
     "own_kto": ("whole", SWIFT),
-    "kto": ("whole", TRLS),
     "alone": ("never", SWIFT),
     "cached": ("never", OPEN_INSTRUCT),
 }
@@ -139,6 +136,9 @@ def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
         refuse_offloaded_copy(run, named)
     if kind == "orpo" and named is not None:
         put_orpos(run, named, own=named.key == "orpo")
+    if kind == "kto" and named is not None:
+        put_ktos(run, named, adapters=adapters)
+        refuse_offloaded_copy(run, named)
     if kind in BESIDE_REFERENCES and named is not None:
         held, source = BESIDE_REFERENCES[kind]
         alone = held == "never" or (held == "whole" and adapters)

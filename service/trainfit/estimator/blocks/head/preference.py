@@ -6,11 +6,13 @@ A reference runs when the policy has, without gradients, while what the policy k
 backward. Sources: TRL's trainer/dpo_trainer.py (concatenated_forward, get_batch_logps,
 _compute_loss) at every release since 0.9, trainer/utils.py (selective_log_softmax,
 entropy_from_logits), kernels/chunked_logprob.py, orpo_trainer.py and cpo_trainer.py at every
-release since 0.9 (concatenated_forward, under experimental/ since 0.26); accelerate's
-utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py.
+release since 0.9 (concatenated_forward, under experimental/ since 0.26), kto_trainer.py at every
+release since 0.9 (forward, _compute_kl_logps, _compute_loss; under experimental/ from 0.26 to 1.7);
+accelerate's utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py and
+train/kto/trainer.py.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import OperationKind, OperationPeak, Tensors
@@ -31,6 +33,12 @@ class Way(NamedTuple):
     policy's logits in the end, 128 tokens at a time. `always_nll`: the cross entropy of chosen
     samples is computed even where no loss reads it. `nll_first`: it is computed before the
     log-probabilities, not behind them. Logits are made `wide` whatever they are.
+
+    Of KTO: logits of desirable and of undesirable samples are copied apart, and these `labelled`
+    copies are held until the loss is known, of the reference too where its logits are not
+    returned, or made late, those of tokens with a loss once more.
+    `mismatched` samples, prompts with the completions of others, run beside without gradients:
+    their logits wait while those of the others are looked at, or those while theirs are.
     """
 
     at_once: bool = False
@@ -43,6 +51,8 @@ class Way(NamedTuple):
     always_nll: bool = False
     nll_first: bool = False
     wide: bool = False
+    labelled: Literal["no", "held", "late"] = "no"
+    mismatched: bool = False
 
 
 BY = {
@@ -55,7 +65,15 @@ BY = {
     "trl-1.15": Way(),
     "trl-orpo-0.9": Way(at_once=True, returned=True, nll_first=True),
     "trl-orpo-0.15": Way(returned=True, nll_first=True),
+    "trl-kto-0.9": Way(at_once=True, labelled="held", mismatched=True),
+    "trl-kto-0.15": Way(labelled="held", mismatched=True),
+    "trl-kto-0.17": Way(labelled="held"),
+    "trl-kto-1.6": Way(copied=True, returned=True, labelled="held"),
+    "trl-kto-1.7": Way(returned=True, labelled="held"),
+    "trl-kto-1.8": Way(returned=True, labelled="held", entropy=True),
+    "trl-kto-1.9": Way(returned=True, labelled="late", entropy=True),
     "llama-factory": Way(at_once=True, returned=True, wide=True),
+    "llama-factory-kto": Way(at_once=True, wide=True, labelled="held", mismatched=True),
 }
 ENTROPY_TOKENS = 128
 TILE = (4096, 32768)
@@ -81,17 +99,17 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
         backward=policy.backward(nll=by.chosen_nll),
         kind=OperationKind.LOSS,
     )
-    held = (*policy.returned, *of_nll[by.chosen_nll :]) if way.returned else ()
+    held = (*policy.held, *(of_nll[by.chosen_nll :] if way.returned else ()))
     held = tuple([each for each in held if each not in saved])
     logits: Tensors = ()
     if by.reference != "none":
-        step.operation("reference", borrows=held, kind=OperationKind.REFERENCE)
         like = _Logits(step, x, step.tensor("logits of the reference", *made.shape), way)
+        step.operation("reference", borrows=(*held, *like.waiting), kind=OperationKind.REFERENCE)
         borrows = highest(*like.without_gradients(nll=way.always_nll)).beside(*held, *like.hidden())
         step.operation("reference_log_probabilities", borrows=borrows)
         logits = like.returned if way.returned else ()
     if way.entropy:
-        step.operation("entropy", borrows=(*held, *logits, *policy.entropy()))
+        step.operation("entropy", borrows=highest(*policy.looked_at()).beside(*held, *logits))
 
 
 class _Logits:
@@ -114,6 +132,23 @@ class _Logits:
     def returned(self) -> Tensors:
         """The logits, and the copy of them, each once."""
         return tuple(dict.fromkeys((self._logits, self._copy)))
+
+    @property
+    def held(self) -> Tensors:
+        """What is there until the loss is known."""
+        way = self._way
+        copies = (self._labelled,) if way.labelled == "held" else ()
+        return (*self.returned, *copies) if way.returned else copies
+
+    @property
+    def waiting(self) -> Tensors:
+        """Logits of as many samples, while these are looked at."""
+        name = "logits of mismatched samples"
+        return (self._whole(name),) if self._way.mismatched else ()
+
+    @property
+    def _labelled(self) -> Tensor:
+        return self._whole("logits of desirable and of undesirable samples")
 
     def hidden(self) -> Tensors:
         """What every layer has read [n', h], and the head, where the model returns it."""
@@ -143,7 +178,9 @@ class _Logits:
         if of_nll:
             beside = there if self._way.nll_first else beside
             moments.append((*beside, self.half("logits of chosen samples"), *of_nll))
-        return moments
+        if self._way.labelled == "held":
+            moments.append((*beside, self._labelled))
+        return [(*moment, *self.waiting) for moment in moments]
 
     def without_gradients(self, *, nll: bool) -> list[Tensors]:
         """Its moments where nothing is kept."""
@@ -161,16 +198,22 @@ class _Logits:
         if nll:
             names = "logits of chosen samples", "log-probabilities of chosen samples"
             moments.append((*there, *map(self.half, names)))
-        return moments
+        if self._way.labelled == "held" and not self._way.returned:
+            moments.append((*there, self._labelled))
+        return [(*moment, *self.waiting) for moment in moments]
 
-    def entropy(self) -> Tensors:
-        """A copy of the logits without the last token's, unless there is one, and three tensors of
-        128 tokens: log-probabilities, probabilities, their product.
+    def looked_at(self) -> list[Tensors]:
+        """Moments of what is only told. Of entropy a copy of the logits without the last token's,
+        unless there is one, and three tensors of 128 tokens: log-probabilities, probabilities,
+        their product. Of the mean of logits labelled copies, and that of tokens with a loss.
         """
         copy = () if self._way.copied else (self._whole("logits without the last token's"),)
         name, features = "log-probabilities, probabilities and product", self._shape[1]
         part = self._step.several(name, 3, ENTROPY_TOKENS, features, width=self._width)
-        return (*copy, part)
+        moments: list[Tensors] = [(*copy, part)]
+        if self._way.labelled == "late":
+            moments.append((self._labelled, self.half("logits of desirable tokens with a loss")))
+        return moments
 
     def backward(self, *, nll: bool) -> OperationPeak:
         """Gradients of the picked log-probabilities and of the logits they came of, those of
