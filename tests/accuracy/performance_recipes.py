@@ -29,7 +29,7 @@ RECOMPUTED = re.compile(r"bridge-perf-\d+-GPT-(GB200|B200|H100)-BF16")
 
 def completed(row: Row, job: Job) -> Job:
     """The job of a row of a table, with what its recipe adds: a fused loss, gradients in bf16,
-    weights of linears in fp8 only where the fp8 recipe gathers them so, and selective recompute.
+    weights of linears in fp8 or fp4 only where the recipe gathers them so, and selective recompute.
     """
     if not row["id"].startswith("bridge-perf-"):
         return job
@@ -45,6 +45,8 @@ def completed(row: Row, job: Job) -> Job:
     }
     if precision.fp8_recipe in ("mxfp8", "tensorwise"):
         values["/training/precision/fp8_param_gather"] = True
+    if precision.fp4_recipe is not None:
+        values["/training/precision/fp4_param_gather"] = True
     if RECOMPUTED.fullmatch(row["id"]):
         values["/training/recompute"] = {
             "granularity": "selective",

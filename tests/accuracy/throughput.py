@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import re
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,13 @@ PRECISIONS = {
     r"float8-rowwise": {"fp8_recipe": "rowwise"},
     r"fp8 hybrid": {"fp8_recipe": "delayed"},
     r"mxfp8|fp8-mx|fp8-blockwise/mx|mxfp8_cublas(_rceil)?": {"fp8_recipe": "mxfp8"},
+    r"nvfp4": {"fp4_recipe": "nvfp4"},
 }
 """How rows spell a precision. Of Megatron-Bridge's FP8 the recipe is current scaling."""
+
+WIDE = 0.15
+"""Of the layers of torchtitan's configs in nvfp4 so many, the last ones, multiply in bf16
+(nvfp4_bf16_tail_fqns)."""
 
 EARLY = re.compile(r"Megatron-DeepSpeed|Megatron-LM 2022")
 """Software before fused attention, whose optimizer waited for gradients to be reduced."""
@@ -125,6 +131,8 @@ def job_of(row: Row) -> Job:
         row["framework"] = "automodel"
     job = performance_recipes.completed(row, measured.job_of(row))
     document = job.model_dump(exclude_unset=True)
+    if framework == "torchtitan" and precision == {"fp4_recipe": "nvfp4"}:
+        precision = precision | {"num_layers_at_end_in_bf16": ceil(WIDE * row["model"]["layers"])}
     document["training"]["precision"] = precision
     document["gpu"] = _card(row)
     if row["framework"] == "megatron":

@@ -13,6 +13,7 @@ def test_no_gpu_exceeds_its_peaks() -> None:
         reach = gpu.reach
         assert find_gpu(name).name == name
         assert (gpu.fp8_flops is None) == (reach.fp8 is None), name
+        assert gpu.fp4_flops is None or gpu.fp4_flops >= 2 * (gpu.fp8_flops or 0), name
         for ratio in (reach.bf16, reach.fp8 or 0.5, reach.attention, reach.flash2, reach.memory):
             assert 0.2 < ratio < 0.95, name
         assert reach.flash2 <= reach.attention, name

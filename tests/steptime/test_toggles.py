@@ -164,6 +164,29 @@ def test_a_scale_for_every_block_takes_longer_than_one_for_a_matrix() -> None:
     assert 1.03 < blocks.seconds.expected / whole.seconds.expected < 1.12
 
 
+@pytest.mark.parametrize(("card", "share"), [("GB200", 0.69), ("GB300", 0.68), ("H100-80GB", None)])
+def test_products_in_fp4_are_as_fast_as_a_card_makes_them(card: str, share: float | None) -> None:
+    """405B took so much of its time in mxfp8 in the same layout (Megatron-Bridge's performance
+    summary, 26.04). No Hopper multiplies in fp4.
+    """
+    ends = ("embedding", "loss")
+    in_equal_parts = {f"account_for_{each}_in_pipeline_split": True for each in ends}
+    four, eight, wide = (
+        _changed(
+            {"hf_id": "meta-llama/Llama-3.1-405B"},
+            {"parallelism": {"num_gpus": 128, "tp": 4, "pp": 8, "vpp": 4} | in_equal_parts},
+            {"training": {"precision": precision, "global_batch_size": 512}},
+            gpu=card,
+        )
+        for precision in ({"fp4_recipe": "nvfp4"}, {"fp8_recipe": "mxfp8"}, {})
+    )
+    if share is None:
+        assert four.seconds.expected == pytest.approx(wide.seconds.expected, rel=0.01)
+    else:
+        assert four.seconds.expected / eight.seconds.expected == pytest.approx(share, abs=0.09)
+    assert four.basis == "extrapolated"
+
+
 def test_gathered_weights_rest_on_runs_that_gathered_them() -> None:
     sharded = {"data_parallel_sharding_strategy": "optim_grads_params"}
     gathered, kept = (timed(parallelism=layout) for layout in (sharded, {}))

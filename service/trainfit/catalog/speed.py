@@ -41,6 +41,7 @@ class GpuSpeed:
     name: str
     bf16_flops: int
     fp8_flops: int | None
+    fp4_flops: int | None
     memory_bytes_per_second: int
     multiprocessors: int
     link_bytes_per_second: int
@@ -141,6 +142,7 @@ def _gpu(name: str, facts: dict[str, Any], reaches: dict[str, KernelEfficiency])
         name=name,
         bf16_flops=card.bf16_flops,
         fp8_flops=card.fp8_flops,
+        fp4_flops=facts.get("fp4_flops"),
         memory_bytes_per_second=card.memory_bandwidth_bytes_per_second,
         multiprocessors=facts["multiprocessors"],
         link_bytes_per_second=facts["link_bytes_per_second"],

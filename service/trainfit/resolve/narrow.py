@@ -5,9 +5,8 @@ from fractions import Fraction
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.specs.architecture import ModelSpec
-from trainfit.specs.precision import WIDE_LAYERS, Fp4Recipe, Fp8Recipe, Precision
+from trainfit.specs.precision import WIDE_LAYERS, Narrow, Precision
 
-Narrow = Fp8Recipe | Fp4Recipe
 COPIES: Mapping[Narrow, Fraction] = {
     "delayed": Fraction(1),
     "tensorwise": Fraction(1),

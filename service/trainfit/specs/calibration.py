@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from trainfit.specs.framework import FrameworkName
 from trainfit.specs.part import Bytes, Count, Part
-from trainfit.specs.precision import Fp8Recipe
+from trainfit.specs.precision import Narrow
 
 MAX_LAYOUTS = 64
 
@@ -89,7 +89,9 @@ class Paces(Part):
     model_digest: Digest = Field(
         ..., description="SHA-256 of the model's dimensions, and of the speed that was given."
     )
-    fp8_recipe: Fp8Recipe | None = Field(..., description="Null: linears were not in fp8.")
+    fp8_recipe: Narrow | None = Field(
+        ..., description="Of fp8 or fp4. Null: linears were in neither."
+    )
     beyond_node: bool = Field(..., description="Whether ranks exchanged over a network.")
     seconds_ratio: Ratios
     runs: Count

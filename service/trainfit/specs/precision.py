@@ -10,6 +10,8 @@ Dtype = Literal["fp32", "bf16", "fp16", "fp8"]
 PrecisionPreset = Literal["bf16", "bf16-pure", "fp16", "fp32", "autocast-bf16", "fp8"]
 Fp8Recipe = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8"]
 Fp4Recipe = Literal["nvfp4"]
+Narrow = Literal["delayed", "tensorwise", "rowwise", "blockwise", "mxfp8", "nvfp4"]
+"""A recipe of either."""
 WIDE_LAYERS = ("num_layers_at_start_in_bf16", "num_layers_at_end_in_bf16")
 """Fields by which first and last layers do not multiply in fp8 or fp4."""
 ONLY_MEGATRON = (

@@ -27,7 +27,7 @@ def misaligned(plan: Plan, memo: Memo) -> list[str]:
     words; each size once.
     """
     framework = framework_of(plan)
-    ledger, fp8 = framework.shared_ledger(plan, memo), framework.execution(plan).fp8 is not None
+    ledger, fp8 = framework.shared_ledger(plan, memo), framework.execution(plan).narrow is not None
     sublayers = [each for kind in plan.model.layer_kinds for each in kind.sublayers]
     groups = [*ledger.embedding(), *ledger.head(), *ledger.mtp()]
     groups += [group for each in dict.fromkeys(sublayers) for group in ledger.sublayer(each)]

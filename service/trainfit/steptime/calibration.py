@@ -12,7 +12,7 @@ from trainfit.estimator.overhead import calibration_of
 from trainfit.resolve.plan import Plan
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.calibration import Paces
-from trainfit.specs.precision import Fp8Recipe
+from trainfit.specs.precision import Narrow
 from trainfit.specs.speed import KnownSpeed
 
 
@@ -20,13 +20,13 @@ class Carried(NamedTuple):
     """What runs and a plan have in common for the time of one to say something of the other."""
 
     model_digest: str
-    fp8_recipe: Fp8Recipe | None
+    fp8_recipe: Narrow | None
     beyond_node: bool
 
 
 def carried(plan: Plan, gpu: GpuSpeed) -> Carried:
     """What a calibration carries over to a plan on GPUs of this kind."""
-    recipe = framework_of(plan).execution(plan).fp8
+    recipe = framework_of(plan).execution(plan).narrow
     return Carried(_digest(plan.model, plan.speed), recipe, plan.layout.num_gpus > gpu.domain)
 
 

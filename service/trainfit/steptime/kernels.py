@@ -11,7 +11,8 @@ from typing import NamedTuple
 from trainfit.catalog.speed import GpuSpeed, Stack
 from trainfit.estimator.demands import AttentionDemand, Product
 from trainfit.estimator.frameworks.framework import Execution
-from trainfit.specs.precision import Fp8Recipe
+from trainfit.resolve.narrow import COPIES
+from trainfit.specs.precision import Narrow
 from trainfit.specs.speed import MeasuredProduct
 from trainfit.steptime.measured import Measured, MeasuredRatio
 
@@ -24,16 +25,18 @@ bandwidth takes."""
 BF16 = 2
 FP32 = 4
 BYTE = 1
-CASTS: Mapping[Fp8Recipe, int] = {
+CASTS: Mapping[Narrow, float] = {
     "delayed": BF16 + 2 * BYTE,
     "tensorwise": 2 * BF16 + 2 * BYTE,
     "rowwise": 4 * BF16 + 2 * BYTE,
     "blockwise": BF16 + 2 * BYTE,
     "mxfp8": BF16 + 2 * BYTE,
+    "nvfp4": 2 * BF16 + 2 * float(COPIES["nvfp4"]),
 }
-"""Bytes that casting an element to fp8 moves: it is read, for some recipes before that for its
-scale, for rowwise scales once more each way, and written as it is and transposed."""
-SCALES: Mapping[Fp8Recipe, float] = {"rowwise": 0.77, "mxfp8": 0.9}
+"""Bytes that casting an element to fp8 or fp4 moves: it is read, for some recipes before that for
+its scale, for rowwise scales once more each way, and written as it is and transposed. Source of
+nvfp4: TransformerEngine's pytorch/csrc/quantizer.cpp (NVFP4Quantizer, with its fused cast)."""
+SCALES: Mapping[Narrow, float] = {"rowwise": 0.77, "mxfp8": 0.9}
 """What products with a scale for each row, and for each 32 elements, reach of those with one for a
 matrix: assumed. Under torchtitan Llama-3-70B has a third less throughput with the former
 (asyncTP_llama3_h100_2025-06). With the latter Llama-3.1-405B took 8 % longer on 256 GB300 in the
@@ -49,23 +52,25 @@ SCORE_PASSES = 5
 
 
 class Rates(NamedTuple):
-    """What kernels reach: FLOP per second of products in bf16 and in fp8, where that is another,
-    and of attention, bytes per second of memory. Casting an element to fp8 moves `cast` bytes;
+    """What kernels reach: FLOP per second of products in bf16 and of narrow ones, where there
+    are any, of `narrow_bytes` an element, and of attention, bytes per second of memory. Casting an
+    element to be narrow moves `cast` bytes;
     products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a weight is
     written and read before it is added. Of products that were measured it has how much longer they
     took.
     """
 
     bf16: float
-    fp8: float | None
-    cast: int
+    narrow: float | None
+    narrow_bytes: float
+    cast: float
     attention: float
     memory: float
     multiprocessors: int
     grouped: float
     adds_apart: bool
     bf16_measured: Measured
-    fp8_measured: Measured
+    narrow_measured: Measured
 
 
 def rates(
@@ -74,10 +79,12 @@ def rates(
     """The rates of a GPU under a stack, as a plan's operations run, where products were
     measured.
     """
-    reach, fp8 = gpu.reach, execution.fp8
+    reach, recipe = gpu.reach, execution.narrow
     bf16, narrow = gpu.bf16_flops * reach.bf16 * stack.products, None
-    if fp8 is not None and gpu.fp8_flops is not None and reach.fp8 is not None:
-        narrow = gpu.fp8_flops * reach.fp8 * stack.products * SCALES.get(fp8, 1.0)
+    four = recipe == "nvfp4"
+    peak = gpu.fp4_flops if four else gpu.fp8_flops
+    if recipe is not None and peak is not None and reach.fp8 is not None:
+        narrow = peak * reach.fp8 * stack.products * SCALES.get(recipe, 1.0)
     memory = gpu.memory_bytes_per_second * reach.memory * stack.memory
 
     def measured(precision: str, peak: float, width: int) -> Measured:
@@ -95,28 +102,29 @@ def rates(
     return Rates(
         bf16,
         narrow,
-        0 if fp8 is None else CASTS[fp8],
+        float(COPIES["nvfp4"]) if four else BYTE,
+        0 if recipe is None else CASTS[recipe],
         gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
         memory,
         gpu.multiprocessors,
         stack.grouped,
         execution.adds_apart,
         measured("bf16", bf16, BF16),
-        measured("fp8", narrow or bf16, BYTE),
+        measured("fp4" if four else "fp8", narrow or bf16, BYTE),
     )
 
 
 def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, float, float]:
     """The product of forward, the gradient of its input, and that of its weight, which is added up
-    in fp32. In fp8 what they read is cast.
+    in fp32. What narrow ones read is cast.
     """
     rows, inputs, features, experts, _, narrow = product
     matrices = max(1, experts // ep)
     each = rows / matrices
-    peak, width, cast, measured = rates.bf16, BF16, 0.0, rates.bf16_measured
-    if narrow and rates.fp8 is not None:
-        peak, width, cast = rates.fp8, BYTE, rates.cast / rates.memory
-        measured = rates.fp8_measured
+    peak, width, cast, measured = rates.bf16, float(BF16), 0.0, rates.bf16_measured
+    if narrow and rates.narrow is not None:
+        peak, width, cast = rates.narrow, rates.narrow_bytes, rates.cast / rates.memory
+        measured = rates.narrow_measured
     unit = peak * (rates.grouped if experts else 1) / rates.multiprocessors
     waves = rates.multiprocessors / matrices
     forward = tiled_seconds(each, features, inputs, unit, waves)

@@ -137,7 +137,12 @@ def _added_up(
     doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
     parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
     seconds = busy + parts.jitter_seconds
-    known = on.gpu.reach.name in stack.compared and (not traffic.gathers or stack.gathers_compared)
+    compared = framework_of(plan).execution(plan).narrow != "nvfp4"
+    known = (
+        compared
+        and on.gpu.reach.name in stack.compared
+        and (not traffic.gathers or stack.gathers_compared)
+    )
     basis: Basis = "known_stack" if known else "extrapolated"
     spread = stack.spread_experts if plan.model.has_experts else stack.spread
     width = spread if known else max(spread, EXTRAPOLATED)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Trained
-from trainfit.specs.precision import Fp8Recipe
+from trainfit.specs.precision import Narrow
 
 if TYPE_CHECKING:
     from trainfit.estimator.ledger import BlockOperation, Group
@@ -73,14 +73,15 @@ class StateTraffic(NamedTuple):
 
 
 class Execution(NamedTuple):
-    """How a plan's operations run: linears in fp8, by which recipe; the tokens of one micro-batch
-    exchanged while another is computed (`overlaps_experts`); gradients of weights that are made
-    before they are added to those of earlier micro-batches, not within the product (`adds_apart`);
+    """How a plan's operations run: linears in fp8 or fp4, by which recipe; the tokens of one
+    micro-batch exchanged while another is computed (`overlaps_experts`); gradients of weights that
+    are made before they are added to those of earlier micro-batches, not within the product
+    (`adds_apart`);
     the products of experts launched one by one, not as one kernel (`launches_experts`); all kernels
     of a step launched by one graph (`replays`).
     """
 
-    fp8: Fp8Recipe | None
+    narrow: Narrow | None
     overlaps_experts: bool
     adds_apart: bool
     launches_experts: bool

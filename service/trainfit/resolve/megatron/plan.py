@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
-from trainfit.specs.precision import Fp4Recipe, Fp8Recipe
+from trainfit.specs.precision import Narrow
 from trainfit.specs.training import FlexBackend
 
 OFFLOADED = "offload:"
@@ -112,7 +112,7 @@ class StepArithmetic:
     activation_bytes: int
     linear_input_bytes: Fraction
     """Bytes of an element that a linear keeps of its input: less than an activation's in fp8."""
-    narrow_recipe: Fp8Recipe | Fp4Recipe | None
+    narrow_recipe: Narrow | None
     """How linears multiply in fp8 or fp4, if they do."""
     head_weight: Fraction
     """Bytes of copies of an element of the output layer's weight in fp8."""

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from trainfit.resolve.megatron.plan import AttentionBytes, BytesPerParameter, NarrowWeights
-from trainfit.resolve.narrow import COPIES, Narrow, narrow_recipe
+from trainfit.resolve.narrow import COPIES, narrow_recipe
 from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.optimizers import OPTIMIZERS
-from trainfit.specs.precision import Precision
+from trainfit.specs.precision import Narrow, Precision
 from trainfit.specs.training import Optimizer, Training
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}

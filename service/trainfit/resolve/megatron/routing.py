@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.plan import Routing
 from trainfit.resolve.megatron.precision import BYTES, resolve_precision
-from trainfit.resolve.narrow import Narrow, narrow_recipe
+from trainfit.resolve.narrow import narrow_recipe
 from trainfit.resolve.plan import Layout
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
+from trainfit.specs.precision import Narrow
 from trainfit.specs.training import MoeOptions
 
 ALIGNED: Mapping[Narrow | None, int] = {"mxfp8": 32, "nvfp4": 128}

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from trainfit.resolve.narrow import Narrow
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.peft import AdaptedPart
+from trainfit.specs.precision import Narrow
 from trainfit.specs.training import LogProbs
 
 

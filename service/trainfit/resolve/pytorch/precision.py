@@ -4,14 +4,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.narrow import COPIES, Narrow, narrow_recipe
+from trainfit.resolve.narrow import COPIES, narrow_recipe
 from trainfit.resolve.plan import Layout
 from trainfit.resolve.pytorch.plan import Adapters, Engine, NarrowProducts, PytorchStates
 from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.peft import BaseDtype, Lora, Peft
-from trainfit.specs.precision import Precision, PrecisionPreset
+from trainfit.specs.precision import Narrow, Precision, PrecisionPreset
 from trainfit.specs.training import Optimizer
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp32-norms": 4}

@@ -49,11 +49,10 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 def execution(plan: MegatronPlan) -> Execution:
     """TransformerEngine's grouped linear launches a product for each expert
-    (module/grouped_linear.py). Products in fp4 take no longer than in mxfp8.
+    (module/grouped_linear.py).
     """
-    narrow = plan.step.narrow_recipe
     return Execution(
-        fp8="mxfp8" if narrow == "nvfp4" else narrow,
+        narrow=plan.step.narrow_recipe,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
         adds_apart=not plan.framework.gradient_accumulation_fusion,
         launches_experts=True,

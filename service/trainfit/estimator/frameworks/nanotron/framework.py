@@ -38,7 +38,7 @@ def ledger(plan: NanotronPlan, *, symbolic: bool = False) -> NanotronLedger:
 def execution(plan: NanotronPlan) -> Execution:
     """Linears multiply in bf16; gradients are added up behind backward."""
     adds = plan.step.accumulates_in_fp32 or plan.batch.num_microbatches > 1
-    return Execution(fp8=None, overlaps_experts=False, adds_apart=adds, launches_experts=False)
+    return Execution(narrow=None, overlaps_experts=False, adds_apart=adds, launches_experts=False)
 
 
 def shared_ledger(plan: NanotronPlan, memo: Memo) -> NanotronLedger:

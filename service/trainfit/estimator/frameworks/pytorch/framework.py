@@ -53,12 +53,9 @@ def ledger(plan: PytorchPlan, *, symbolic: bool = False) -> PytorchLedger:
 
 
 def execution(plan: PytorchPlan) -> Execution:
-    """torchao's linears, torch._grouped_mm. autograd adds gradients of several micro-batches up.
-    Products in fp4 take no longer than in mxfp8.
-    """
-    recipe = plan.step.narrow.recipe if plan.step.narrow is not None else None
+    """torchao's linears, torch._grouped_mm. autograd adds gradients of several micro-batches up."""
     return Execution(
-        fp8="mxfp8" if recipe == "nvfp4" else recipe,
+        narrow=plan.step.narrow.recipe if plan.step.narrow is not None else None,
         overlaps_experts=False,
         adds_apart=plan.batch.num_microbatches > 1,
         launches_experts=False,
