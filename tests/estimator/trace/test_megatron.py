@@ -25,8 +25,8 @@ from trainfit.estimator.allocator import (
 )
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.megatron.framework import ranks, traces
-from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
-from trainfit.estimator.frameworks.megatron.requests.shards import buffer
+from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter, Matrix
+from trainfit.estimator.frameworks.megatron.requests.shards import buffer, buffer_of_wholes
 from trainfit.estimator.frameworks.megatron.requests.traces import Traces
 from trainfit.estimator.frameworks.megatron.states import (
     bucket_padding,
@@ -339,6 +339,16 @@ TRACED: dict[str, MegatronPlan] = {
     "Muon": plan(
         parallelism={"pp": 2, "data_parallel_sharding_strategy": "no_shard"}, training=MUON
     ),
+    **{
+        f"Muon of {tp} ranks in buffers of {'buckets' if buckets else 'whole matrices'}": plan(
+            EXPERTS,
+            parallelism={"pp": 2, "tp": tp},
+            num_gpus=16,
+            training=MUON,
+            framework={"overlap_grad_reduce": buckets, "overlap_param_gather": buckets},
+        )
+        for tp, buckets in ((1, True), (2, False))
+    },
     "Muon of whole parameters": plan(
         EXPERTS | LATENT,
         parallelism={"pp": 2, "ep": 2},
@@ -471,13 +481,37 @@ def stepping_bytes(asked: MegatronPlan) -> int:
 
 
 def test_muon_borrows_what_the_ledger_says() -> None:
-    """To gather whole parameters, to the byte; for a matrix no more, as a smaller one is before."""
+    """For a matrix no more, as a smaller one is before."""
     layout = {"data_parallel_sharding_strategy": "no_shard"}
-    for parallelism, adam in (({}, plan()), (layout, plan(parallelism=layout))):
-        asked = plan(parallelism=dict(parallelism), training=MUON, framework=DEALT)
-        borrowed = Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
-        most = stepping_bytes(asked) - stepping_bytes(adam)
-        assert most * (0.8 if parallelism else 1) <= borrowed <= most
+    asked = plan(parallelism=layout, training=MUON)
+    borrowed = Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
+    most = stepping_bytes(asked) - stepping_bytes(plan(parallelism=layout))
+    assert most * 0.8 <= borrowed <= most
+
+
+def test_ranks_join_what_they_were_dealt_before_they_gather_all() -> None:
+    """The ledger has all of it and the embedding, with an equal part of the rest."""
+    asked = plan(training=MUON, framework=DEALT)
+    (first,), model = traces(asked, Memo()), Traces(asked, Memo()).model(0)
+    every, most = sum(each.numel for each in model.parameters), 0
+    for share in first.shares:
+        stepped = model.stepped(share, Recorder())
+        copied = sum(each.nbytes for each in stepped.main if isinstance(each, Allocate))
+        assert stepped.borrowed_bytes == 2 * (every + copied // (2 + 4))
+        most = max(most, stepped.borrowed_bytes)
+    expected = stepping_bytes(asked) - stepping_bytes(plan())
+    assert most == pytest.approx(expected, rel=0.03)
+
+
+def test_no_matrix_is_cut_where_muon_lays_out_buffers() -> None:
+    """Each is in the share of one of its ranks, which are as large as the largest."""
+    numels = (4096, 1000, 900, 777, 333, 64, 5)
+    parameters = [LocalParameter(numel, matrices=(Matrix(numel, 1),)) for numel in numels]
+    for size, most in ((None, 3 * 4096), (300, 3 * (10 * 128 + 4096))):
+        laid = buffer_of_wholes(parameters, 3, size, for_bandwidth=False, narrow=False)
+        pieces = [piece.numel for rank in range(3) for piece in laid.pieces(rank)]
+        assert sorted(pieces) == sorted(numels)
+        assert laid.numel == most
 
 
 def test_every_parameter_is_dealt_to_one_rank() -> None:
@@ -560,8 +594,7 @@ def test_shares_have_every_parameter_once() -> None:
         ),
         plan(framework={"transformer_impl": "local"}),
         plan(framework=graphs(impl="local")),
-        plan(training=MUON),
-        plan(parallelism={"tp": 2}, training=MUON, framework=DEALT),
+        plan(training=MUON, framework=DEALT | {"overlap_param_gather": True}),
         plan(training=MUON | lora(), framework=DEALT),
     ],
 )

@@ -108,6 +108,18 @@ def test_a_release_has_its_own_defaults(version: str | None, strategy: str) -> N
     assert job["parallelism"]["data_parallel_sharding_strategy"] == strategy
 
 
+@pytest.mark.parametrize(
+    ("version", "laid_out"),
+    [("core_v0.17.1", False), ("core_v0.18.0", None), (None, None)],
+)
+def test_muon_was_dealt_whole_parameters_before_buffers_were_laid_out(
+    version: str | None, laid_out: bool | None
+) -> None:
+    job = read(f"{SMALL} --optimizer dist_muon", version).job
+    assert job["framework"].get("use_layer_wise_param_layout") is laid_out
+    assert job["parallelism"]["data_parallel_sharding_strategy"] == "optim"
+
+
 def test_a_release_that_is_not_known_is_an_error() -> None:
     with pytest.raises(LaunchError, match="framework_version: 'v9' is no release"):
         read(SMALL, "v9")

@@ -72,8 +72,11 @@ def _read_sharding(reading: Reading, defaults: Defaults) -> None:
         draft.put(pointer, "optim", distributed)
     elif reading.value("optimizer") == "dist_muon":
         draft.put(pointer, "optim", reading.settings["optimizer"])
+        laid_out = "/framework/use_layer_wise_param_layout"
         if distributed is not None:  # Megatron-Bridge says so: nothing lays buffers out then.
-            draft.put("/framework/use_layer_wise_param_layout", False, distributed)
+            draft.put(laid_out, False, distributed)
+        elif defaults.before("core_v0.18.0"):
+            draft.default(laid_out, False, defaults.name)
     else:
         draft.default(pointer, "no_shard", defaults.name)
     for name in ("ddp_bucket_size", "ddp_num_buckets"):

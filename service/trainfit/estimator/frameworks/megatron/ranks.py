@@ -204,7 +204,7 @@ def _held(
         if by_muon is not None:
             shapes = by_muon.gemm_shapes(contents)
             largest = max([rows * columns for rows, columns in shapes], default=0)
-            borrowed = muon_borrows(local, largest, sharding)
+            borrowed = muon_borrows(local, largest, embedding, sharding)
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))
             beside = unsharded_units(units, sharding)

@@ -49,6 +49,14 @@ def deals_whole(plan: MegatronPlan) -> bool:
     return is_muon(plan.step.states) and not laid_out and plan.layout.sharding == "optim"
 
 
+def lays_whole(plan: MegatronPlan) -> bool:
+    """Whether the buffers of Muon's matrices are laid out so that the shares of ranks cut none.
+    Source: layer_wise_optimizer.py (compute_full_param_layout).
+    """
+    shared = plan.layout.sharding == "optim" and not deals_whole(plan)
+    return is_muon(plan.step.states) and shared
+
+
 def is_muon(states: BytesPerParameter) -> bool:
     """Whether matrices have other moments than the rest."""
     return states.moments != states.matrix_moments
@@ -72,10 +80,7 @@ def state_bytes(local: Local, sharding: StateSharding, embedding: int = 0) -> St
     optimizer states lie in host memory.
     """
     states, strategy = sharding.each, sharding.strategy
-    sharded = _sharded(local, sharding)
-    if sharding.deals_whole:
-        rest = _sharded(local._replace(dense=local.dense - embedding), sharding)
-        sharded = rest._replace(dense=rest.dense + embedding)
+    sharded = _share(local, sharding, embedding)
     gradients = sharded if holds_units_whole(sharding) else local
     weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
@@ -104,6 +109,13 @@ def _narrow(local: Local) -> int:
     return local.linear + local.expert - local.wide_linear - local.wide_expert
 
 
+def _share(local: Local, sharding: StateSharding, embedding: int) -> Local:
+    """The largest share of one rank: with the embedding, if whole parameters are dealt out."""
+    whole = embedding * sharding.deals_whole
+    rest = _sharded(local._replace(dense=local.dense - whole), sharding)
+    return rest._replace(dense=rest.dense + whole)
+
+
 def _sharded(local: Local, sharding: StateSharding) -> Local:
     """The share of one rank of an optimizer's group."""
     dense, expert = sharding.shards, sharding.expert_shards
@@ -126,14 +138,16 @@ megatron/core/optimizer/muon.py (scaled_orthogonalize_fn).
 """
 
 
-def muon_borrows(local: Local, largest: int, sharding: StateSharding) -> int:
+def muon_borrows(local: Local, largest: int, embedding: int, sharding: StateSharding) -> int:
     """Bytes that Muon's step borrows for the `largest` matrix of a stage, or to gather what whole
-    parameters have become on the ranks that they were dealt to.
+    parameters have become on the ranks that they were dealt to, each of which joins its own first.
     """
     gathered = 0
     if sharding.deals_whole:
-        dense = local.dense * (sharding.shards > 1)
-        gathered = sharding.each.weights * max(dense, local.expert * (sharding.expert_shards > 1))
+        own = _share(local, sharding, embedding)
+        dense = (local.dense + own.dense) * (sharding.shards > 1)
+        expert = (local.expert + own.expert) * (sharding.expert_shards > 1)
+        gathered = sharding.each.weights * max(dense, expert)
     return max(4 * MUON_TEMPORARIES * largest, gathered)
 
 

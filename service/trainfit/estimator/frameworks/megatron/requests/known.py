@@ -40,14 +40,14 @@ def is_traced(plan: MegatronPlan) -> bool:
 
 
 def _steps_whole_matrices(plan: MegatronPlan) -> bool:
-    """Whether Muon's ranks have whole matrices, and no adapters: all of them, or those that they
-    are dealt and gather at the end of a step. A part of one is orthogonalised as it is, or gathered
-    before (muon_tp_mode), which no job says.
+    """Whether Muon's ranks have whole matrices, as far as tensor-parallel ranks have one, and no
+    adapters: all of them, those of their shares of buffers, or those that they are dealt, unless
+    they gather these during the forward. What a tensor-parallel rank has of one it orthogonalises
+    as it is: muon_tp_mode is blockwise up to megatron-core 0.19, and in Megatron-Bridge's recipes.
     """
     layout, overlapped = plan.layout, plan.framework.overlap_param_gather
-    dealt = deals_whole(plan) and not (overlapped and layout.optimizer_shards > 1)
-    whole = layout.tp == layout.etp == 1 and plan.step.adapters is None
-    return whole and (dealt or layout.sharding == "no_shard")
+    gathers_apart = deals_whole(plan) and overlapped and layout.optimizer_shards > 1
+    return plan.step.adapters is None and not gathers_apart
 
 
 def _captures_known(plan: MegatronPlan) -> bool:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from trainfit.estimator.frameworks.megatron.requests.muon import dealt, orthogonalise
 from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
-from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon
+from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon, lays_whole
 from trainfit.estimator.trace.recorder import Recorder, TracePart
 from trainfit.resolve.megatron.plan import MegatronPlan
 
@@ -62,6 +62,7 @@ class ModelChunks:
     def __init__(self, plan: MegatronPlan, chunks: Sequence[ChunkBuffers]) -> None:
         self._plan, self._chunks, self._states = plan, chunks, plan.step.states
         self._by_muon, self._deals = is_muon(plan.step.states), deals_whole(plan)
+        self._lays = lays_whole(plan)
         self._ranks = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
         self._sharded = plan.layout.sharding != "no_shard" and not self._deals
 
@@ -105,6 +106,7 @@ class ModelChunks:
         narrow = self._states.narrow
         apart = narrow is not None and narrow.alone
         same = not apart or buffer.narrow == parameter.narrow
+        same = same and buffer.whole == (self._lays and bool(parameter.matrices))
         return same and buffer.expert == parameter.expert and not parameter.frozen
 
     def stepped(self, share: int, recorder: Recorder) -> Stepped:
@@ -116,13 +118,15 @@ class ModelChunks:
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
         main = recorder.cut()
-        self._step(groups, recorder, first=True)
+        self._step(share, groups, recorder, first=True)
         first, kept = recorder.cut(), recorder.bytes
         recorder.forget_peak()
-        self._step(groups, recorder, first=False)
+        self._step(share, groups, recorder, first=False)
         return Stepped(main, first, recorder.cut(), kept, recorder.peak_bytes - kept)
 
-    def _step(self, groups: Sequence[Group], recorder: Recorder, *, first: bool) -> None:
+    def _step(
+        self, share: int, groups: Sequence[Group], recorder: Recorder, *, first: bool
+    ) -> None:
         """One step of the optimizer; the `first` makes moments."""
         states, recorder.moment = self._states, "optimizer_step"
         of_gradients = GRADIENT * states.copies_gradients
@@ -140,17 +144,19 @@ class ModelChunks:
                     recorder.make(width * piece.numel)
                 if states.step > of_gradients:
                     borrowed.append(recorder.make((states.step - of_gradients) * piece.numel))
-        self._gather(recorder)
+        self._gather(share, recorder)
         recorder.release(*borrowed)
 
-    def _gather(self, recorder: Recorder) -> None:
-        """All parameters as ranks that were dealt whole ones gather them: dense ones, then those of
-        experts. Source: layer_wise_optimizer.py (allgather_params).
+    def _gather(self, share: int, recorder: Recorder) -> None:
+        """All parameters as ranks that were dealt whole ones gather them, which each joins its own
+        for: dense ones, then those of experts. Source: layer_wise_optimizer.py (allgather_params).
         """
         for hands in self._dealt if self._deals else ():
             sizes = [self._states.weights * sum([each.numel for each in own]) for own in hands]
             if len(hands) > 1:
-                recorder.release(*[recorder.make(nbytes) for nbytes in sizes if nbytes])
+                own = sizes[share * len(hands) // self._plan.layout.optimizer_shards]
+                gathered = [recorder.make(nbytes) for nbytes in (own, *sizes) if nbytes]
+                recorder.release(*gathered)
 
     @property
     def parameters(self) -> list[LocalParameter]:

@@ -2,12 +2,16 @@
 
 A buffer has a chunk's parameters from the last to the first, each beginning at a multiple of 64
 elements, in buckets whose ends are padded. Each bucket is cut into as many equal shares as there
-are ranks, wherever that cuts parameters. Sources: megatron/core/optimizer/distrib_optimizer.py
-(_compute_per_buffer_param_layout, _build_model_gbuf_param_range_map) and param_layout.py.
+are ranks, wherever that cuts parameters; Muon's matrices are laid so that it cuts none. Sources:
+megatron/core/optimizer/distrib_optimizer.py and layer_wise_optimizer.py
+(_compute_per_buffer_param_layout), distrib_optimizer.py (_build_model_gbuf_param_range_map) and
+param_layout.py.
 """
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from math import lcm
+from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
@@ -28,13 +32,14 @@ class Bucket(NamedTuple):
 
 class Buffer(NamedTuple):
     """The parameters of a chunk that the same ranks reduce; apart those that are `narrow`, where
-    these are kept so.
+    these are kept so, and those that ranks have `whole`.
     """
 
     buckets: tuple[Bucket, ...]
     ranks: int
     expert: bool
     narrow: bool
+    whole: bool = False
 
     @property
     def numel(self) -> int:
@@ -84,6 +89,56 @@ def buffer(
     if placed:
         close(at)
     return Buffer(tuple(buckets), ranks, parameters[0].expert, narrow)
+
+
+FULL = 0.9
+"""Of a bucket whose shares are as large as one matrix, the part that is no padding: PADDING_FLOOR.
+"""
+
+
+def buffer_of_wholes(
+    parameters: Sequence[LocalParameter],
+    ranks: int,
+    bucket_size: int | None,
+    *,
+    for_bandwidth: bool,
+    narrow: bool,
+) -> Buffer:
+    """The same where each parameter is in the share of one rank: of a bucket the largest comes
+    first, each to the rank that has least. All shares are as large as the largest.
+    """
+    multiple = lcm(ranks, BUCKET_END, BUCKET_END_FOR_BANDWIDTH if for_bandwidth else 1)
+    buckets: list[Bucket] = []
+    waiting: list[LocalParameter] = []
+    numel = largest = 0
+    for index, parameter in enumerate(reversed(parameters), 1):
+        waiting.append(parameter)
+        numel, largest = numel + parameter.numel, max(largest, parameter.numel)
+        full = bucket_size is not None and numel >= max(bucket_size, int(ranks * largest * FULL))
+        if full or index == len(parameters):
+            start = buckets[-1].end if buckets else 0
+            buckets.append(_of_wholes(waiting, start, ranks, lcm(ALIGNED, multiple // ranks)))
+            waiting.clear()
+            numel = largest = 0
+    return Buffer(tuple(buckets), ranks, parameters[0].expert, narrow, whole=True)
+
+
+def _of_wholes(
+    parameters: Sequence[LocalParameter], start: int, ranks: int, multiple: int
+) -> Bucket:
+    """A bucket of such parameters, whose shares are multiples of so many elements."""
+    least = [(0, rank) for rank in range(ranks)]
+    placed: list[tuple[int, int, LocalParameter]] = []
+    for parameter in sorted(parameters, key=attrgetter("numel"), reverse=True):
+        end, rank = heappop(least)
+        placed.append((rank, _up(end, ALIGNED), parameter))
+        heappush(least, (_up(end, ALIGNED) + parameter.numel, rank))
+    share = _up(max(least)[0], multiple)
+    return Bucket(
+        start,
+        start + ranks * share,
+        tuple([(start + rank * share + at, parameter) for rank, at, parameter in placed]),
+    )
 
 
 def _up(value: int, multiple: int) -> int:

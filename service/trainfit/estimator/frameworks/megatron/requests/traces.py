@@ -6,8 +6,9 @@ ranks differ by the parameters that the shares of their optimizer cut.
 
 from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
-from itertools import chain, product
+from itertools import chain
 from math import ceil
+from operator import itemgetter
 
 from trainfit.estimator import cublas
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
@@ -37,11 +38,17 @@ from trainfit.estimator.frameworks.megatron.requests.rank import (
 )
 from trainfit.estimator.frameworks.megatron.requests.routing import LATER_STEPS, is_uneven
 from trainfit.estimator.frameworks.megatron.requests.routing import layers as uneven_layers
-from trainfit.estimator.frameworks.megatron.requests.shards import Buffer, buffer
+from trainfit.estimator.frameworks.megatron.requests.shards import (
+    Buffer,
+    buffer,
+    buffer_of_wholes,
+)
 from trainfit.estimator.frameworks.megatron.states import (
     BUCKET_PARAMETERS,
     BUCKET_PARAMETERS_PER_RANK,
     deals_whole,
+    is_muon,
+    lays_whole,
 )
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
@@ -85,7 +92,7 @@ class Traces:
         for ranks in groups.values():
             found = RankTraces(self, ranks[0])
             uneven = found.uneven if is_uneven(self._plan) else None
-            if deals_whole(self._plan):
+            if is_muon(self._plan.step.states):
                 shares = found.by_states(shares)
             yield Alike(tuple(ranks), shares, found.of, uneven)
 
@@ -135,19 +142,17 @@ class Traces:
         if deals_whole(plan):  # DistributedDataParallel cuts no buffer then.
             shards = 1, 1
         narrow, limit = plan.step.states.narrow, size if buckets else None
-        apart = narrow is not None and narrow.alone
+        apart, whole = narrow is not None and narrow.alone, lays_whole(plan)
+        kinds: dict[tuple[bool, bool, bool], list[LocalParameter]] = {}
+        for each in parameters:
+            if not each.frozen:
+                kind = each.expert, each.narrow and apart, whole and bool(each.matrices)
+                kinds.setdefault(kind, []).append(each)
         buffers: list[Buffer] = []
-        for expert, is_narrow in product((False, True), (False, True)[: 1 + apart]):
-            own = [
-                each
-                for each in parameters
-                if not each.frozen
-                and each.expert == expert
-                and (each.narrow == is_narrow or not apart)
-            ]
-            if own:
-                made = buffer(own, shards[expert], limit, for_bandwidth=padded, narrow=is_narrow)
-                buffers.append(made)
+        for (expert, is_narrow, is_whole), own in sorted(kinds.items(), key=itemgetter(0)):
+            make = buffer_of_wholes if is_whole else buffer
+            ranks = shards[expert]
+            buffers.append(make(own, ranks, limit, for_bandwidth=padded, narrow=is_narrow))
         return ChunkBuffers(parameters, buffers)
 
     def _adapters(self, content: Content) -> Iterator[LocalParameter]:
