@@ -236,9 +236,6 @@ def test_rows_that_axolotl_adds_are_bounded() -> None:
     assert (told.direction, told.bytes) == ("raises", 3 * (2 * 4096 * 20 + 2 * 1024 * 12))
 
 
-PAIRS = "openrlhf.cli.train_dpo"
-
-
 @pytest.mark.parametrize(
     ("script", "words"),
     [
@@ -259,11 +256,19 @@ def test_openrlhf_counts_pairs(script: str, words: str) -> None:
     assert found.field("/training/micro_batch_size") == 2
     assert found.field("/training/num_microbatches") == 16
     assert found.field("/training/seq_length") == 4096
-    assert (PAIRS in found.left_out) is (script == "train_dpo")
-    told = [each for each in found.account.bounded if each.key == PAIRS]
-    assert bool(told) is (script == "train_dpo")
-    for each in told:
-        # the reference on both samples, and weights that are not shared out
-        assert (each.samples, each.direction) == (2, "raises")
-        within = {one.pointer: one.value for one in each.within}
-        assert within["/parallelism/data_parallel_sharding_strategy"] == "optim_grads"
+    assert not found.left_out
+    loss = [found.field(f"/training/loss/{each}") for each in ("reference", "log_probs_by")]
+    assert loss == (["copy", "openrlhf"] if script == "train_dpo" else [None, None])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--ref.offload --train.micro_batch_size 1 --ds.zero_stage 3 --model.model_name_or_path",
+        "--ref_offload --micro_train_batch_size 1 --zero_stage 3 --bf16 --pretrain",
+    ],
+)
+def test_openrlhfs_reference_may_wait_on_the_host(words: str) -> None:
+    command = "deepspeed --num_gpus 8 --module openrlhf.cli.train_dpo"
+    (told,) = of_command(f"{command} {words} meta-llama/Llama-3.1-8B").account.bounded
+    assert (told.key, told.direction) == (words.split()[0].removeprefix("--"), "lowers")

@@ -78,19 +78,3 @@ HELD_MORE = {
 """What ZeRO shares out -> what holds more by at least the weights of a model that only runs
 forward: whole ones beside states that are shared out, shared ones beside such weights. Of two ranks
 or more."""
-
-
-def reference(source: str, sharing: str, *, pairs: bool) -> Effect:
-    """What a loss of preferences does with a second model under DeepSpeed, which has it without a
-    stage, or with the third, as the policy: at most what `preference` says, beside states or
-    weights that are not shared out.
-    """
-    alone = preference(source, pairs=pairs)
-    return Effect(
-        "a loss of preferences with a reference model: at most what a step on four samples in the "
-        "place of each pair needs, where less is sharded",
-        "raises",
-        source,
-        within={**alone.within, SHARING: HELD_MORE[sharing]},
-        samples=alone.samples,
-    )

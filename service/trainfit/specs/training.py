@@ -50,6 +50,8 @@ LogProbs = Literal[
     "trl-kto-1.9",
     "llama-factory",
     "llama-factory-kto",
+    "ms-swift",
+    "openrlhf",
 ]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
@@ -199,8 +201,8 @@ class Loss(Part):
         "trl-1.15",
         description="preference: whose code computes log-probabilities: TRL's from this release "
         "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
-        "without whole logits; that of its ORPO and CPO, or of its KTO; or LLaMA-Factory's, of all "
-        "logits in fp32.",
+        "without whole logits; that of its ORPO and CPO, or of its KTO; LLaMA-Factory's, of all "
+        "logits in fp32; ms-swift's DPO and KTO; or OpenRLHF's, by one kernel over logits in fp32.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,

@@ -83,19 +83,37 @@ def test_llama_factorys_makes_logits_besides() -> None:
     assert factory("rm").field(BATCH) == 2
 
 
-@pytest.mark.parametrize("found", [swift("simpo"), swift("orpo")])
-def test_pairs_without_a_reference(found: Read) -> None:
-    (told,) = found.account.bounded
-    assert (told.direction, told.samples) == ("raises", 2)
+@pytest.mark.parametrize(
+    ("kind", "nll"),
+    [("simpo", True), ("simpo --cpo_alpha 0", None), ("cpo", True), ("orpo", True)],
+)
+def test_swifts_pairs_without_a_reference(kind: str, nll: bool | None) -> None:
+    found = swift(kind)
+    said = [found.field(f"/training/loss/{each}") for each in ("reference", "log_probs_by")]
+    assert said == [None, "trl-orpo-0.15"]
+    assert found.field("/training/loss/chosen_nll") == nll
     assert found.field(BATCH) == 2, "two samples of each pair"
-    assert not found.unsupported
+    assert not found.left_out
 
 
-def test_samples_beside_their_own_base() -> None:
-    found = swift("kto")
+@pytest.mark.parametrize(
+    ("kind", "more", "reference", "samples"),
+    [
+        ("dpo", "--tuner_type lora", "base", 2),
+        ("dpo", "--tuner_type full", "copy", 2),
+        ("kto", "--tuner_type lora", "base", 1),
+        ("kto", "--tuner_type full", "copy", 1),
+    ],
+)
+def test_swifts_logits_are_of_completions(
+    kind: str, more: str, reference: str, samples: int
+) -> None:
+    found = swift(kind, more)
+    said = [found.field(f"/training/loss/{each}") for each in ("reference", "log_probs_by")]
+    assert said == [reference, "ms-swift"]
+    assert found.field(BATCH) == samples
     (told,) = found.account.bounded
-    assert (told.direction, told.samples) == ("raises", 2)
-    assert found.field(BATCH) == 1
+    assert (told.key, told.direction) == ("rlhf_type", "lowers")
     assert not found.unsupported
 
 
@@ -108,11 +126,6 @@ def test_llama_factorys_samples(more: str, reference: str) -> None:
     assert found.field(BATCH) == 1, "samples, no pairs"
     assert not found.bounded
     assert found.unsupported == ({"ref_model"} if more else set())
-
-
-def test_a_second_model_is_bounded_where_weights_are_shared_out() -> None:
-    (told,) = swift("kto", "--tuner_type full").account.bounded
-    assert "/parallelism/data_parallel_sharding_strategy" in [each.pointer for each in told.within]
 
 
 def test_an_estimate_of_rewards_lies_below_that_of_words() -> None:

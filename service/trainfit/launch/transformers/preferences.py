@@ -3,7 +3,8 @@
 Sources: TRL's trainer/dpo_trainer.py and dpo_config.py at every minor release from 0.9 to 1.16,
 TRL's orpo_trainer.py, cpo_trainer.py, kto_trainer.py, cpo_config.py and scripts/kto.py from 0.9 to
 1.9, LLaMA-Factory's train/dpo/trainer.py, train/kto/trainer.py and train/trainer_utils.py
-(create_ref_model), axolotl's core/builders/rl.py.
+(create_ref_model), axolotl's core/builders/rl.py, ms-swift's arguments/rlhf_args.py and
+rlhf_trainers/, OpenRLHF's cli/train_dpo.py.
 """
 
 from __future__ import annotations
@@ -127,6 +128,20 @@ def put_ktos(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     _leave_out(run)
 
 
+def put_swifts(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
+    """Set what DPO and KTO of ms-swift compute: without adapters beside a second model. Their
+    logits are of completions alone, unless a model cannot leave the others out.
+    """
+    put_preference(run, named, "base" if adapters else "copy", "ms-swift")
+    source = "ms-swift's trainers/mixin.py: get_use_logits_to_keep, prepare_logits_to_keep"
+    run.draft.leave_out(named, _of_completions(source))
+
+
+def put_openrlhfs(run: TrainerRun, named: Setting) -> None:
+    """Set what OpenRLHF's DPO computes, always beside a second model."""
+    put_preference(run, named, "copy", "openrlhf")
+
+
 def _put_nll(run: TrainerRun) -> None:
     """RPO adds the cross entropy of the chosen samples, as the loss called sft does."""
     alpha, kind = run.arguments.get("rpo_alpha"), run.arguments.get("loss_type")
@@ -142,17 +157,24 @@ def _leave_out(run: TrainerRun) -> None:
     """
     source = "trl/trainer/dpo_trainer.py: {}"
     arguments, draft = run.arguments, run.draft
-    tiled = {f"{LOSS}/log_probs_by": "trl-1.15"}
     for key in ("use_liger_loss", "use_liger_kernel"):
         if (setting := arguments.get(key)) is not None and arguments.is_on(key):
             why = "Liger's kernel makes the logits of one sample after the other"
-            effect = Effect(why, "lowers", source.format("_compute_loss_liger"), within=tiled)
+            effect = Effect(why, "lowers", source.format("_compute_loss_liger"), within=TILED)
             draft.leave_out(setting, effect)
     for key in ("use_logits_to_keep", "use_num_logits_to_keep"):
         if (setting := arguments.get(key)) is not None and arguments.is_on(key):
-            why = "logits are of completions alone, however long those are"
-            effect = Effect(why, "lowers", source.format("concatenated_forward"), within=tiled)
-            draft.leave_out(setting, effect)
+            draft.leave_out(setting, _of_completions(source.format("concatenated_forward")))
     weighted = arguments.get("use_weighting")
     if weighted is not None and arguments.is_on("use_weighting"):
         draft.leave_out(weighted, "what the weights of samples take is not modelled")
+
+
+TILED = {f"{LOSS}/log_probs_by": "trl-1.15"}
+"""Whose code makes no whole logits."""
+
+
+def _of_completions(source: str) -> Effect:
+    """What it does to make no logits of prompts."""
+    why = "logits are of completions alone, however long those are"
+    return Effect(why, "lowers", source, within=TILED)

@@ -6,15 +6,21 @@ import re
 from collections.abc import Mapping
 from functools import reduce
 from operator import or_
-from typing import Literal
 
-from trainfit.launch.effects import HELD_MORE, SHARING, Effect, preference, reference
+from trainfit.launch.effects import preference
 from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
 from trainfit.launch.transformers.grpo import put_beside
-from trainfit.launch.transformers.preferences import LOSS, put_ktos, put_orpos, put_trls
+from trainfit.launch.transformers.preferences import (
+    LOSS,
+    put_ktos,
+    put_openrlhfs,
+    put_orpos,
+    put_swifts,
+    put_trls,
+)
 from trainfit.launch.transformers.run import Kind, Trainer, TrainerRun
 
 OTHERS = (
@@ -63,25 +69,14 @@ PREFERENCES = (
     "beside the one that is trained where there is one; the batch is of pairs"
 )
 
-OPENRLHF = "OpenRLHF/OpenRLHF openrlhf/cli/train_dpo.py, models/loss.py"
 OPEN_INSTRUCT = "allenai/open-instruct open_instruct/dpo_tune_cache.py, dpo_utils.py"
-SWIFT = "modelscope/ms-swift swift/pipelines/train/rlhf.py"
-
-BESIDE_REFERENCES: Mapping[Kind, tuple[Literal["never", "whole", "always"], str]] = {
-    "pairs": ("always", OPENRLHF),
-    "own_pairs": ("whole", SWIFT),
-    "own_kto": ("whole", SWIFT),
-    "alone": ("never", SWIFT),
-    "cached": ("never", OPEN_INSTRUCT),
-}
-"""When a loop of preferences has a second model: never, beside one that is trained whole, whose
-adapters could be switched off otherwise, or always."""
 
 TABLES: Mapping[Kind, str] = {
     "sft": "sft",
     "dpo": "dpo",
     "kto": "dpo",
     "orpo": "dpo",
+    "alone": "dpo",
     "reward": "reward",
     "grpo": "generating",
     "other": "generating",
@@ -139,11 +134,16 @@ def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
     if kind == "kto" and named is not None:
         put_ktos(run, named, adapters=adapters)
         refuse_offloaded_copy(run, named)
-    if kind in BESIDE_REFERENCES and named is not None:
-        held, source = BESIDE_REFERENCES[kind]
-        alone = held == "never" or (held == "whole" and adapters)
-        effect = preference(source, pairs=False) if alone else with_reference(run, source)
-        run.draft.leave_out(named, effect)
+    if kind in ("own_pairs", "own_kto") and named is not None:
+        put_swifts(run, named, adapters=adapters)
+        refuse_offloaded_copy(run, named)
+    if kind == "alone" and named is not None:
+        put_orpos(run, named, own=named.value == "orpo", by="trl-orpo-0.15")
+    if kind == "pairs" and named is not None:
+        put_openrlhfs(run, named)
+        refuse_offloaded_copy(run, named)
+    if kind == "cached" and named is not None:
+        run.draft.leave_out(named, preference(OPEN_INSTRUCT, pairs=False))
     if kind == "policy" and named is not None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:
@@ -171,16 +171,3 @@ def _offloads(run: TrainerRun) -> bool:
 WHERE = ("device", "cpu_offload", "cpu_offload_params", "offload_params")
 """Keys that say whether anything is offloaded, and values that say it is not."""
 NOWHERE = ("none", "null", "false")
-
-
-def with_reference(run: TrainerRun, source: str) -> Effect | str:
-    """What a second model does: bounded under DeepSpeed on several GPUs, where weights or states
-    are shared out.
-    """
-    shares, count = run.draft.get(SHARING), run.draft.get("/parallelism/num_gpus")
-    count = run.draft.overridden("/parallelism/num_gpus") or count
-    engine = run.draft.get("/framework/data_parallel_engine")
-    several = isinstance(count, int) and count > 1
-    if engine != "deepspeed" or shares not in HELD_MORE or not several or _offloads(run):
-        return PREFERENCES
-    return reference(source, shares, pairs=False)

@@ -9,7 +9,9 @@ entropy_from_logits), kernels/chunked_logprob.py, orpo_trainer.py and cpo_traine
 release since 0.9 (concatenated_forward, under experimental/ since 0.26), kto_trainer.py at every
 release since 0.9 (forward, _compute_kl_logps, _compute_loss; under experimental/ from 0.26 to 1.7);
 accelerate's utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py and
-train/kto/trainer.py.
+train/kto/trainer.py; ms-swift's rlhf_trainers/dpo_trainer.py, kto_trainer.py and rlhf_mixin.py
+(get_per_token_logps); OpenRLHF's trainer/dpo_trainer.py, models/actor.py (forward) and
+models/utils.py (log_probs_from_logits), flash-attn's ops/triton/cross_entropy.py.
 """
 
 from typing import Literal, NamedTuple
@@ -32,7 +34,8 @@ class Way(NamedTuple):
     their mean. `all_hidden`: the model returns what every layer makes. `entropy`: computed of the
     policy's logits in the end, 128 tokens at a time. `always_nll`: the cross entropy of chosen
     samples is computed even where no loss reads it. `nll_first`: it is computed before the
-    log-probabilities, not behind them. Logits are made `wide` whatever they are.
+    log-probabilities, not behind them. Logits are made `wide` whatever they are. `fused`: one
+    kernel reads them, and makes nothing of their size but their gradient.
 
     Of KTO: logits of desirable and of undesirable samples are copied apart, and these `labelled`
     copies are held until the loss is known, of the reference too where its logits are not
@@ -51,6 +54,7 @@ class Way(NamedTuple):
     always_nll: bool = False
     nll_first: bool = False
     wide: bool = False
+    fused: bool = False
     labelled: Literal["no", "held", "late"] = "no"
     mismatched: bool = False
 
@@ -74,6 +78,8 @@ BY = {
     "trl-kto-1.9": Way(returned=True, labelled="late", entropy=True),
     "llama-factory": Way(at_once=True, returned=True, wide=True),
     "llama-factory-kto": Way(at_once=True, wide=True, labelled="held", mismatched=True),
+    "ms-swift": Way(cut=False),
+    "openrlhf": Way(cut=False, wide=True, fused=True),
 }
 ENTROPY_TOKENS = 128
 TILE = (4096, 32768)
@@ -167,9 +173,8 @@ class _Logits:
         """Its moments where the policy runs, which keeps what backward reads."""
         made, there = self._made, self.returned
         moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
-        temporaries = self._row("exponentials of a sample") if self._wide else ()
-        if self._way.at_once:
-            temporaries = ()
+        by_row = self._wide and not (self._way.at_once or self._way.fused)
+        temporaries = self._row("exponentials of a sample") if by_row else ()
         beside = tuple(dict.fromkeys((*there, self.kept)))
         nll_kept = of_nll if self._way.nll_first else ()
         moments.append((*beside, *temporaries, *nll_kept))
@@ -189,7 +194,8 @@ class _Logits:
         if self._way.at_once:
             moments.append((*there, self._whole("log-probabilities")))
         elif self._wide:
-            moments.append((*there, *self._row("exponentials of a sample")))
+            temporaries = () if self._way.fused else self._row("exponentials of a sample")
+            moments.append((*there, *temporaries))
         else:
             name = "log-probabilities of two samples"
             moments.append((*there, *self._row(name), *self._row(name)))
@@ -228,6 +234,8 @@ class _Logits:
         if way.at_once:
             zeros, picked = map(self._whole, names)
             moments: list[Tensors] = [(kept, zeros, picked), (kept, picked, joined)]
+        elif way.fused:
+            moments = [(kept, joined)]
         elif self._wide:
             temporaries = self._row("exponentials of a sample") * 2
             of_rows = self._whole("gradients of the samples")
