@@ -88,6 +88,18 @@ def test_gpus_of_a_node_are_what_the_launch_says(counts: str) -> None:
     assert left.arguments[-1].unknown is not None
 
 
+@pytest.mark.parametrize("option", ["-F','", "-F ,", "-F,", "-F';'"])
+def test_fields_that_awk_counts_are_known(option: str) -> None:
+    script = f"GPUS=0,1,2,3\nN=$(echo $GPUS | awk {option} '{{print NF}}')\npython t.py --gpus $N"
+    counted = 1 if ";" in option else 4
+    assert command_line(program(run_sh=script)) == f"t.py --gpus {counted}"
+
+
+def test_what_else_awk_prints_is_not_known() -> None:
+    script = "N=$(echo 0,1 | awk -F, '{print $NF}')\npython t.py --gpus $N"
+    assert program(run_sh=script).arguments[-1].unknown is not None
+
+
 GUARD = 'IMAGE=""\nif [ -z "$IMAGE" ]; then echo "set IMAGE"; exit 1; fi\n'
 
 

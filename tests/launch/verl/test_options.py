@@ -253,3 +253,26 @@ def test_a_critic_of_the_same_model_holds_its_states() -> None:
 def test_fused_kernels_lower_the_peak() -> None:
     found = trained("actor_rollout_ref.model.use_fused_kernels=True")
     assert "actor_rollout_ref.model.use_fused_kernels" in found.bounded
+
+
+def test_a_micro_batch_of_all_gpus_is_shared_out() -> None:
+    null, whole = f"{ACTOR}.ppo_micro_batch_size_per_gpu=null", f"{ACTOR}.ppo_micro_batch_size"
+    words = [null, f"{whole}=64", f"{ACTOR}.ulysses_sequence_parallel_size=2"]
+    found = trained(*words)
+    assert found.field("/training/micro_batch_size") == 16
+    assert whole in found.recognised
+    assert "leave none for each of 8" in refused(null, f"{whole}=7")
+
+
+@pytest.mark.parametrize("word", ["algorithm.adv_estimator=raft", "critic.enable=False"])
+def test_only_estimates_of_a_critic_need_one(word: str) -> None:
+    plain = [each for each in words_of(EXAMPLE) if "adv_estimator" not in each]
+    assert read(launch_of(argv=[TRAINER, *plain, word])).left_out == ENGINE
+
+
+def test_a_critic_may_be_asked_for() -> None:
+    assert trained("critic.enable=True").left_out == ENGINE | CRITIC
+
+
+def test_a_reward_model_that_learns_is_left_out() -> None:
+    assert "reward_model.rm_type" in trained("reward_model.rm_type=prime").left_out

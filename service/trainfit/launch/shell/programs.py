@@ -138,6 +138,22 @@ def _counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
     return 0
 
 
+_FIELDS = re.compile(r"\s*\{\s*print\s+NF;?\s*\}\s*")
+
+
+def _fields_counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
+    """awk -F, '{print NF}': how many fields each line has that is read."""
+    *options, program = [text.known() for text in words]
+    text, separator = script.state.stdin, "".join(options).removeprefix("-F")
+    if text is None or not _FIELDS.fullmatch(program) or separator not in (",", ":", ";"):
+        return None
+    lines = text.known().splitlines()
+    script.state.stdin = None
+    for line in lines:
+        script.emit(Text.at(place, f"{line.count(separator) + 1 if line else 0}\n"))
+    return 0
+
+
 def _translated(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """tr of one sign into another, and tr -d of signs."""
     given = [text.known().replace("\\n", "\n").replace("\\t", "\t") for text in words]
@@ -173,6 +189,7 @@ def _cautious(
 
 
 PROGRAMS: Mapping[str, Callable[[ShellScript, Words, Piece], Status | None]] = {
+    "awk": _cautious(_fields_counted),
     "basename": _cautious(_basename),
     "cat": _cautious(_cat),
     "dirname": _cautious(_dirname),

@@ -12,7 +12,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.models import most_parameters
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size, word
-from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT, WITHOUT_CRITIC
+from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT
 
 RESERVED = "/gpu/reserved_other_bytes"
 ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
@@ -24,6 +24,9 @@ def leave_out_beside(reading: Reading, draft: Draft) -> None:
     enabled = "reward_model.enable"
     if reading.value(enabled, False, flag):
         leave_out(reading, draft, (enabled,), "a reward model that shares the card is not modelled")
+    kind = "reward_model.rm_type"
+    if reading.value(kind) == "prime":
+        leave_out(reading, draft, (kind,), "a reward model that is trained too is not modelled")
     _rollout(reading, draft)
 
 
@@ -34,18 +37,23 @@ CRITICS_TOKENS = 32768
 
 def _critic(reading: Reading, draft: Draft) -> None:
     """A critic of the actor's model is updated as the actor is, with no logits, and each holds its
-    shares of states while the other is. Bounded where its micro-batches are no larger.
+    shares of states while the other is. Bounded where its micro-batches are no larger. Only
+    estimates that a critic makes need one (trainer/ppo/utils.py: need_critic).
     """
-    key = "algorithm.adv_estimator"
-    estimator = reading.value(key, "gae", word)
-    if estimator in WITHOUT_CRITIC:
+    key, switch = "algorithm.adv_estimator", "critic.enable"
+    needed = reading.value(key, "gae", word) == "gae"
+    if reading.value(switch) is not None:
+        needed = reading.value(switch, needed, flag)
+    if not needed:
         return
     model, actor = (reading.get(name) for name in ("critic.model.path", f"{MODEL}.path"))
     dynamic = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
-    kind = "max_token_len" if dynamic else "micro_batch_size"
+    kind = "max_token_len_per_gpu" if dynamic else "micro_batch_size_per_gpu"
+    if not dynamic and reading.value(f"{ACTOR}.ppo_{kind}") is None:
+        kind = "micro_batch_size"
     usual = CRITICS_TOKENS if dynamic else 0
-    mine = reading.value(f"{ACTOR}.ppo_{kind}_per_gpu", 16384 if dynamic else 0, size)
-    its = reading.value(f"critic.ppo_{kind}_per_gpu", usual, size)
+    mine = reading.value(f"{ACTOR}.ppo_{kind}", 16384 if dynamic else 0, size)
+    its = reading.value(f"critic.ppo_{kind}", usual, size)
     parameters, world = most_parameters(draft), draft.get("/parallelism/num_gpus")
     alike = model is not None and actor is not None and model.value == actor.value
     setting = reading.get(key) or model

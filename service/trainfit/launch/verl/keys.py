@@ -22,21 +22,6 @@ DTYPES: Mapping[str, str] = {
     "bf16": "bf16",
     "bfloat16": "bf16",
 }
-WITHOUT_CRITIC = {
-    "gpg",
-    "grpo",
-    "grpo_passk",
-    "grpo_vectorized",
-    "opo",
-    "optimal_token_baseline",
-    "reinforce_plus_plus",
-    "reinforce_plus_plus_baseline",
-    "remax",
-    "rloo",
-    "rloo_vectorized",
-    "tir_optimal_token_baseline",
-}
-"""Estimators of the advantage that need no value of a critic."""
 
 ALWAYS_ENTROPY = ("v0.2", "v0.2.0", "v0.3.0")
 """Releases that compute the entropy whatever its coefficient is."""

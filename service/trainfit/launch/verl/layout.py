@@ -93,6 +93,8 @@ def read_batch(
     dynamic = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
     micro = reading.value(micro_key)
     whole_key = f"{ACTOR}.ppo_micro_batch_size"
+    if micro is None:
+        micro = _share(reading, draft, whole_key, replica_ranks)
     if dynamic:
         tokens = reading.value(tokens_key, 16384, size) * sequence_ranks
         switch = reading.get(f"{ACTOR}.use_dynamic_bsz")
@@ -106,12 +108,33 @@ def read_batch(
             draft.put("/training/seq_length", length, *lengths)
         else:
             draft.default("/training/seq_length", length, whose)
-        if micro is not None:
+        if reading.value(micro_key) is not None:
             reading.copy(micro_key, "/training/micro_batch_size", size)
+        elif micro is not None:
+            draft.put("/training/micro_batch_size", micro, reading.settings[whole_key])
         message = f"give {micro_key}: how many samples a micro-batch has is not said"
         draft.require("/training/micro_batch_size", message, reading.get(whole_key))
         samples = micro if isinstance(micro, int) else 1
     _accumulation(reading, draft, replica_ranks, samples)
+
+
+def _share(reading: Reading, draft: Draft, key: str, replica_ranks: int) -> int | None:
+    """A replica's share of a micro-batch that is said of all GPUs together
+    (fsdp_workers.py, megatron_workers.py: ActorRolloutRefWorker).
+    """
+    given, world = reading.get(key), draft.get("/parallelism/num_gpus")
+    world = draft.overridden("/parallelism/num_gpus") or world
+    if given is None or given.value is None or not isinstance(world, int):
+        return None
+    if given.unknown is not None:
+        draft.put("/training/micro_batch_size", None, given)
+        return None
+    together: int = reading.value(key, 0, size)
+    replicas = max(1, world // replica_ranks)
+    if 0 < together < replicas:
+        message = f"{together} samples of all GPUs together leave none for each of {replicas}"
+        draft.complain(given, message)
+    return max(1, together // replicas)
 
 
 def _accumulation(reading: Reading, draft: Draft, replica_ranks: int, samples: float) -> None:
