@@ -166,6 +166,27 @@ def test_a_command_that_says_too_little_is_refused(argv: list[str], message: str
         read(launch_of(argv=argv))
 
 
+UNTRAINED = """
+model: {_component_: torchtune.models.llama2.llama2_7b}
+checkpointer: {checkpoint_dir: /tmp/Llama-2-7b-hf}
+dtype: bf16
+quantizer: null
+"""
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("tasks: [truthfulqa_mc2]", "this config evaluates a model and names no optimizer"),
+        ("prompt: {user: Tell me a joke.}", "this config generates text and names no optimizer"),
+        ("batch_size: 8", "quantizer: this config quantises a model"),
+    ],
+)
+def test_a_config_that_trains_nothing_says_so(section: str, message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        read(launch_of({"eval.yaml": f"{UNTRAINED}{section}\n"}))
+
+
 def test_a_word_that_is_no_assignment_is_refused() -> None:
     assert "'--compile' is no key=value" in refused("--compile")
 

@@ -45,22 +45,3 @@ ATTENTION_MODULES: Mapping[str, str] = {
 MLP_MODULES = ("gate_proj", "up_proj", "down_proj")
 HEAD_MODULE = "lm_head"
 """torchtune's names of linears that get adapters -> transformers'."""
-
-RECIPES = (
-    "full_finetune_single_device",
-    "full_finetune_distributed",
-    "lora_finetune_single_device",
-    "lora_finetune_distributed",
-)
-OTHER_RECIPES: Mapping[str, str] = {
-    "dpo": "a reference model beside the one that is trained is not modelled",
-    "knowledge_distillation": "a teacher beside the model that is trained is not modelled",
-    "ppo": "policy, value and reward models on one card are not modelled",
-    "grpo": "policy and reference models on one card are not modelled",
-    "qat": "fake quantisation keeps tensors that are not modelled",
-    "early_exit": "losses of early layers are not modelled",
-    "generate": "trains nothing",
-    "eval": "trains nothing",
-    "quantize": "trains nothing",
-}
-"""Words in the names of other recipes -> why they are refused."""

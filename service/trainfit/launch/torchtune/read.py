@@ -24,11 +24,10 @@ from trainfit.launch.torchtune.keys import (
     LOSSES,
     MLP_MODULES,
     OPTIMIZERS,
-    OTHER_RECIPES,
     PRECISIONS,
-    RECIPES,
 )
 from trainfit.launch.torchtune.models import builder_named
+from trainfit.launch.torchtune.recipes import RECIPES, refuse_others
 from trainfit.launch.values import flag, names, size, whole
 from trainfit.specs import optimizers
 from trainfit.specs.launch import LaunchFile
@@ -76,7 +75,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     settings = _settings(file, overrides, draft)
     reading = Reading(settings, draft, values_of(settings))
     draft.default("/framework/name", "transformers", WHOSE)
-    _refuse_other_recipes(command.recipe)
+    refuse_others(command.recipe, settings)
     for key, pointer in COPIED.items():
         reading.copy(key, pointer)
     draft.default("/training/attention/repeats_kv", True, WHOSE)
@@ -163,13 +162,6 @@ def _settings(
         key = f"{each.key}.{COMPONENT}" if each.key in components else each.key
         draft.let_count(found, key, each)
     return found
-
-
-def _refuse_other_recipes(recipe: str | None) -> None:
-    if recipe is None or recipe in RECIPES:
-        return
-    why = next((why for word, why in OTHER_RECIPES.items() if word in recipe), "it is not known")
-    raise LaunchError(Complaint(f"the recipe {recipe}: {why}; there are {', '.join(RECIPES)}"))
 
 
 def _share_out(reading: Reading, draft: Draft, command: TuneCommand) -> None:
