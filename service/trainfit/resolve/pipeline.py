@@ -91,12 +91,12 @@ def _check_layout(
     mtp: int,
     findings: Findings,
 ) -> None:
-    named = sum(stage.layers for stage in stages)
+    named = sum([stage.layers for stage in stages])
     if named != layers:
         findings.add(
             LAYOUT, "layout_layers", f"the layout names {named} t; the model has {layers} layers"
         )
-    depths = sum(stage.mtp_layers for stage in stages)
+    depths = sum([stage.mtp_layers for stage in stages])
     if depths != mtp:
         findings.add(
             LAYOUT,

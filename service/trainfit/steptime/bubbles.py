@@ -28,23 +28,23 @@ def bubble(pipeline: Pipeline, ranks: Sequence[PassSeconds], microbatches: int) 
     """Seconds of a step for which the rank that is busiest waits for the others."""
     if pipeline.pp == 1:
         return 0.0
-    slowest = max(ranks, key=_both)
     if pipeline.schedule in ("1f1b", "interleaved"):
-        return _one_by_one(pipeline, ranks, microbatches, _both(slowest))
+        return _one_by_one(pipeline, ranks, microbatches)
+    slowest = max(ranks, key=_both)
     others = PassSeconds(*[sum(all_) - own for *all_, own in zip(*ranks, slowest, strict=True)])
     return max(0.0, _idle(pipeline, others))
 
 
-def _one_by_one(pipeline: Pipeline, ranks: Sequence[PassSeconds], m: int, slowest: float) -> float:
+def _one_by_one(pipeline: Pipeline, ranks: Sequence[PassSeconds], m: int) -> float:
     """Beyond the passes of the slowest rank, the longest way through the order of any: its first
     forward waits for the ranks before it, which come again behind its last backward. Between its
     first forward and its first backward the ranks behind it pass a micro-batch on and back, while
     it runs others ahead; and so at the end.
     """
     v, group = pipeline.vpp, pipeline.microbatch_group_size
-    total, before, longest = sum(map(_both, ranks)), 0.0, 0.0
-    for rank, each in enumerate(ranks):
-        own = _both(each)
+    passes = [_both(each) for each in ranks]
+    slowest, total, before, longest = max(passes), sum(passes), 0.0, 0.0
+    for rank, (each, own) in enumerate(zip(ranks, passes, strict=True)):
         behind = total - before - own
         ahead = min(warm_up(pipeline, m, rank) - (v - 1) * group, m * v - 1)
         waits = max(0.0, behind - ahead * each.forward) + max(0.0, behind - ahead * each.backward)

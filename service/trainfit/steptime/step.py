@@ -8,6 +8,7 @@ Pure but for the constants, which are the catalogue's.
 
 from dataclasses import fields, replace
 from math import log2
+from operator import attrgetter
 
 from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.frameworks.registry import framework_of
@@ -133,7 +134,7 @@ def _added_up(
         optimizer_seconds=max(each.optimizer for each in states),
         jitter_seconds=0.0,
     )
-    busy = sum(getattr(parts, field.name) for field in fields(parts))
+    busy = sum(_every_part(parts))
     doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
     parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
     seconds = busy + parts.jitter_seconds
@@ -150,6 +151,9 @@ def _added_up(
     answer = _answer(plan, on, parts, flops, _around(seconds, width), basis)
     paces = paces_of(plan, on.gpu)
     return answer if paces is None else _calibrated(plan, on, answer, flops, paces.seconds_ratio)
+
+
+_every_part = attrgetter(*[each.name for each in fields(StepParts)])
 
 
 def _around(seconds: float, width: float) -> Seconds:

@@ -2,7 +2,7 @@
 head. They are those of its operations, which the ledger has.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -69,6 +69,11 @@ class Cost(NamedTuple):
 NOTHING = Cost()
 
 
+def added_up(costs: Sequence[Cost]) -> Cost:
+    """The seconds of all of them, each kind by itself."""
+    return Cost(*map(sum, zip(*costs, strict=True))) if costs else NOTHING
+
+
 class StretchCost(NamedTuple):
     """Forward, backward, and what of forward runs again within backward where modules are
     recomputed. Of backward the seconds of weights' gradients; the arithmetic of the model in it;
@@ -131,21 +136,22 @@ class Timer:
         """All operations of a stretch, of which those in `dropped` modules or `rerun` ones run
         again, and what is read and written of the residual stream, so many bytes.
         """
-        forward = backward = again = NOTHING
-        weights = flops = 0.0
-        fetched = 0
         offloaded = frozenset([name for name in dropped if name.startswith(OFFLOADED)])
-        for operation in (each for group in groups for each in group):
-            ahead, behind, of_weights, useful, _ = self._operation(operation)
-            forward, backward = forward.plus(ahead), backward.plus(behind)
-            weights, flops = weights + of_weights, flops + useful
-            if operation in rerun or not dropped.isdisjoint(operation.again):
-                again = again.plus(ahead)
-            if offloaded:
-                fetched += _fetched(operation, offloaded)
         moved = Cost(compute=residual / self._rates.memory)
+        operations = [operation for group in groups for operation in group]
+        timed = [self._operation(operation) for operation in operations]
+        again = [
+            each.forward
+            for operation, each in zip(operations, timed, strict=True)
+            if operation in rerun or not dropped.isdisjoint(operation.again)
+        ]
         return StretchCost(
-            forward.plus(moved), backward.plus(moved), again, weights, flops, fetched
+            added_up([*[each.forward for each in timed], moved]),
+            added_up([*[each.backward for each in timed], moved]),
+            added_up(again),
+            sum([each.weights for each in timed], 0.0),
+            sum([each.flops for each in timed], 0.0),
+            sum([_fetched(each, offloaded) for each in operations]) if offloaded else 0,
         )
 
     def _operation(self, operation: BlockOperation) -> Timed:
