@@ -97,7 +97,7 @@ scenario("a run is learned from, and the next is answered with it and without", 
   await choice.selectOption({ index: 1 });
   await page.locator(".verdict .bare").waitFor();
   await page.selectOption("#gpu", "H200-141GB");
-  await page.locator(".verdict .bare").getByText("The calibration is of another card").waitFor();
+  await page.locator(".verdict .bare").getByText("The calibration is of another GPU").waitFor();
   await page.getByRole("button", { name: "Forget it" }).click();
   await settled(page);
   assert.equal(await choice.count(), 0);

@@ -182,7 +182,7 @@ def test_a_discriminator_is_no_part_of_a_pointer(
         (job(gpu={"memory_bytes": 0}), {"/gpu/memory_bytes": "must be at least 1"}),
         (job(gpu={"memory_bytes": 10**15}), {"/gpu/memory_bytes": "must be at most 4398046511104"}),
         (job(gpu={"memory_bytes": 1, "CustomGpu": 1}), {"/gpu/CustomGpu": "unknown field; "}),
-        (job(gpu={}), {"/gpu": "give the name of a card of the catalogue, or memory_bytes"}),
+        (job(gpu={}), {"/gpu": "give the name of a GPU of the catalogue, or memory_bytes"}),
         (job(gpu=""), {"/gpu": "must be at least 1 character(s) long"}),
         (job(gpu=80), {"/gpu": "must be a string or an object"}),
         (job(training={"precision": "bf17"}), {"/training/precision": "must be 'bf16', "}),

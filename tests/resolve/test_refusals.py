@@ -494,7 +494,7 @@ def test_a_card_of_the_catalogue_has_no_more_memory_than_it_is_sold_with() -> No
     l40s = {"name": "L40S", "memory_bytes": 10**12}
     (finding,) = refusal({"model": LLAMA, "gpu": l40s}).findings
     assert finding.pointer == "/gpu/memory_bytes"
-    assert "a card of the name L40S reports" in finding.message
+    assert "a GPU of the name L40S reports" in finding.message
     (change,) = finding.suggestion
     assert (change.path, change.value) == ("/gpu", "L40S")
 

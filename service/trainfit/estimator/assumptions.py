@@ -27,8 +27,8 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
     "shapes.",
     "allocator-replayed": "Reserved memory is what PyTorch's caching allocator reserves for the "
-    "requests of a rank in their order, on a card that nobody else uses.",
-    "cache-released": "The card has room only because the allocator, when it finds none, waits for "
+    "requests of a rank in their order, on a GPU that nobody else uses.",
+    "cache-released": "The GPU has room only because the allocator, when it finds none, waits for "
     "the GPU, gives all of its cache back and asks again: slow where a step does so, and a crash "
     "where a little more is needed.",
     "communicators": "Each group of ranks in use costs what published runs show for one NCCL "
@@ -38,7 +38,7 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
     "calibrated": "What lies outside PyTorch, and what is reserved above what is allocated, is as "
     "in the runs of the cluster that the calibration was fitted to.",
-    "calibration-unused": "The calibration is of another card, framework or allocator than the "
+    "calibration-unused": "The calibration is of another GPU, framework or allocator than the "
     "job's, and was not used.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",
     "class-sizes": "The config.json leaves hidden_size or num_hidden_layers open: the model has "

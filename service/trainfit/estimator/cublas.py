@@ -12,6 +12,6 @@ HANDLES = 2
 
 
 def workspaces(compute_capability: str, *, deterministic: bool = False) -> int:
-    """Bytes of all handles' workspaces; an unnamed card is taken as one of 9.0."""
+    """Bytes of all handles' workspaces; an unnamed GPU is taken as one of 9.0."""
     large = compute_capability in ("", "sm_90") or deterministic
     return HANDLES * (WORKSPACE_HOPPER if large else WORKSPACE)

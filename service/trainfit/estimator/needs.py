@@ -93,14 +93,14 @@ def stages_of(
 
 
 def outside_of(plan: Plan) -> Interval:
-    """What lies outside PyTorch on each card of a plan."""
+    """What lies outside PyTorch on each GPU of a plan."""
     return overhead.context_and_communicators(
         plan, *links_of(plan), trains=framework_of(plan).trains(plan)
     )
 
 
 def links_of(plan: Plan) -> tuple[int, Interval]:
-    """How many communicators each card of a plan has, and the bytes of what moves tokens to experts
+    """How many communicators each GPU of a plan has, and the bytes of what moves tokens to experts
     on other ranks.
     """
     framework = framework_of(plan)
@@ -149,7 +149,7 @@ def _stages(
     calibration: Calibration | None,
     outside: Interval,
 ) -> tuple[StageNeeds, ...]:
-    """The tensors of every rank, and what the card holds beyond them."""
+    """The tensors of every rank, and what the GPU holds beyond them."""
     allocated = memo(_allocated, ranks, stray)
 
     def stage(number: int, rank: Rank) -> StageNeeds:

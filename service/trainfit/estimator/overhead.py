@@ -1,4 +1,4 @@
-"""What a card holds beyond the tensors: allocator slack, CUDA context, communicators.
+"""What a GPU holds beyond the tensors: allocator slack, CUDA context, communicators.
 
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
@@ -19,7 +19,7 @@ SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
 CONTEXT_MIB = {"sm_75": 120, "sm_80": 510, "sm_86": 240, "sm_89": 430, "sm_90": 600}
-"""Expected of a process alone by its card's generation, as errors of PyTorch tell what is in use
+"""Expected of a process alone by its GPU's generation, as errors of PyTorch tell what is in use
 beyond what it reserved (GiB): 0.10 and 0.14 on T4, 0.49 to 0.51 eleven times and 0.40 once on A100,
 0.22 on A10, 0.25 on RTX 3080, 0.42 on RTX 6000 Ada, 0.51 to 0.67 seven times on H100 and H200.
 """
@@ -96,7 +96,7 @@ def context_and_communicators(
 
 
 def context(plan: Plan) -> Interval:
-    """The context on the card of a plan. Where ranks are several it has the kernels of NCCL too."""
+    """The context on the GPU of a plan. Where ranks are several it has the kernels of NCCL too."""
     known = CONTEXT_MIB.get(plan.gpu.compute_capability)
     if known is None or plan.layout.num_gpus > 1:
         return CONTEXT

@@ -78,11 +78,11 @@ def reservations(
 ) -> dict[int, Replayed]:
     """What pipeline ranks reserve, those first that allocate most: of the shares of states that are
     asked the most is expected. No more are asked than what takes so many requests; where that is
-    reached, releases differ as for the rank that allocates most. Where a card has room
+    reached, releases differ as for the rank that allocates most. Where a GPU has room
     for what is expected but not for all that may be reserved, beside the most that may be `outside`
-    PyTorch and allocated, that keeps to the card if the cache need not go at every step: of
+    PyTorch and allocated, that keeps to the GPU if the cache need not go at every step: of
     blocks whose sizes do not recur nobody knows that. Raises TooMuchError where a rank that was
-    asked is seen to need more than `limit_bytes` of its card.
+    asked is seen to need more than `limit_bytes` of its GPU.
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
@@ -126,7 +126,7 @@ def reservations(
 
 
 def _stray(allocated: Interval) -> int:
-    """The most that is allocated beyond what is expected: of a card to whose room steps keep, that
+    """The most that is allocated beyond what is expected: of a GPU to whose room steps keep, that
     is left for it.
     """
     return allocated.high - allocated.expected
@@ -175,7 +175,7 @@ def _ask(recorded: Trace, settings: Settings) -> ReplayedTrace:
 def _reservation(
     asked: ReplayedTrace, plan: Plan, releases: Sequence[Settings], *, alone: bool
 ) -> Reservation:
-    """What the requests reserve: as much as the allocator would cache, and on a card that has no
+    """What the requests reserve: as much as the allocator would cache, and on a GPU that has no
     room for that, what is left of it when it was given back and steps go on.
 
     Other releases are asked where a later step reserves more than the first, which chooses among
@@ -204,7 +204,7 @@ def _reservation(
 
 
 def _settles(recorded: Trace, releases: Sequence[Settings], room: int, most: int) -> bool:
-    """Whether a card with so much room, which is less than the most that may be reserved, holds the
+    """Whether a GPU with so much room, which is less than the most that may be reserved, holds the
     requests once the cache has gone, and need not let go of it at every step.
     """
     if not recorded.peak_bytes <= room < most:
@@ -216,7 +216,7 @@ def _settles(recorded: Trace, releases: Sequence[Settings], room: int, most: int
 
 
 def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheReleases]:
-    """The most that a step reserves on a card with so much room once it has had to release, and
+    """The most that a step reserves on a GPU with so much room once it has had to release, and
     whether it has to again.
     """
     allocator = _asked(settings, *recorded.steps, room=room)
@@ -230,7 +230,7 @@ def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheR
 def _asked(
     settings: Settings, *steps: Sequence[Request], room: int | None = None
 ) -> CachingAllocator:
-    """The allocator of a card with so much room, None for any, that was asked for all of this."""
+    """The allocator of a GPU with so much room, None for any, that was asked for all of this."""
     allocator = CachingAllocator(settings, Device(room))
     for requests in steps:
         replay(allocator, requests)
@@ -238,13 +238,13 @@ def _asked(
 
 
 def room_of(plan: Plan) -> int | None:
-    """What PyTorch has of the card that was named."""
+    """What PyTorch has of the GPU that was named."""
     return plan.gpu.memory_bytes - context(plan).expected if plan.gpu.memory_bytes else None
 
 
 def ways(plan: Plan) -> Iterator[Settings]:
     """How releases choose between blocks, the usual first. One range of addresses that grows
-    leaves them nothing to choose. On AMD's cards it does not grow before 2.11, nor before ROCm 7
+    leaves them nothing to choose. On AMD's GPUs it does not grow before 2.11, nor before ROCm 7
     (c10/cuda/CUDACachingAllocator.cpp).
     """
     grows, latest = plan.framework.expandable_segments, Settings()

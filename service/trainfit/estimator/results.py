@@ -33,7 +33,7 @@ or how much more than allocated published runs have reserved.
 """
 
 CacheReleases = Literal["none", "once", "every_step"]
-"""How often the allocator gives all of its cache back to the card before there is room."""
+"""How often the allocator gives all of its cache back to the GPU before there is room."""
 
 Direction = Literal["lowers", "raises", "either"]
 """In which direction something that is not counted can move a peak."""

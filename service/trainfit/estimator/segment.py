@@ -193,7 +193,7 @@ def _rerun_peak(module: list[Sums]) -> int:
 
 
 def fetched(segment: Segment, *, ahead: bool) -> Segment:
-    """A stretch that keeps nothing on the card: what it saves goes to the host behind its forward,
+    """A stretch that keeps nothing on the GPU: what it saves goes to the host behind its forward,
     and is fetched for its backward, while that of the one before it is fetched `ahead`. Source:
     TransformerEngine's cpu_offload.py (AsyncDoubleBufferGroupOffloadHandler).
     """

@@ -1,4 +1,4 @@
-"""The card that a caller means: as the catalogue knows it, or as the caller describes it."""
+"""The GPU that a caller means: as the catalogue knows it, or as the caller describes it."""
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
 from trainfit.resolve.findings import Finding, RefusedError, put
@@ -11,7 +11,7 @@ NO_GPU = TargetGpu("", 0, "")
 
 
 def gpu_of(gpu: JobGpu | None) -> TargetGpu:
-    """The card of this name, or of this memory. Raises UnknownGpuError, and RefusedError where
+    """The GPU of this name, or of this memory. Raises UnknownGpuError, and RefusedError where
     name and memory exclude each other.
     """
     if gpu is None:
@@ -21,12 +21,12 @@ def gpu_of(gpu: JobGpu | None) -> TargetGpu:
             _check_memory(gpu.name, gpu.memory_bytes)
             return TargetGpu(gpu.name, gpu.memory_bytes, "")
         gpu = gpu.name
-    card = find_gpu(gpu)
-    return TargetGpu(card.name, card.reported_bytes, card.compute_capability or "", card.vendor)
+    found = find_gpu(gpu)
+    return TargetGpu(found.name, found.reported_bytes, found.compute_capability or "", found.vendor)
 
 
 def _check_memory(name: str, memory_bytes: int) -> None:
-    """Raise RefusedError where a card of the catalogue is said to have more memory than it is sold
+    """Raise RefusedError where a GPU of the catalogue is said to have more memory than it is sold
     with. It may have less: a slice of it, or what others leave.
     """
     try:
@@ -36,8 +36,8 @@ def _check_memory(name: str, memory_bytes: int) -> None:
     if memory_bytes <= max(known.marketing_gb * GIB, known.reported_bytes):
         return
     message = (
-        f"a card of the name {known.name} reports {known.reported_bytes} bytes, not "
-        f"{memory_bytes}: name it alone, or call another card something else"
+        f"a GPU of the name {known.name} reports {known.reported_bytes} bytes, not "
+        f"{memory_bytes}: name it alone, or call another GPU something else"
     )
     change = put("/gpu", known.name)
     raise RefusedError((Finding("/gpu/memory_bytes", "conflict", message, (change,)),))

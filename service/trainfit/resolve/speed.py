@@ -11,7 +11,7 @@ what each GPU sends of an all-reduce, and nccl-tests count as if it sent all."""
 
 
 def refuse_impossible(job: Job, gpu_name: str, findings: Findings) -> None:
-    """Software of another framework, and what is faster than the card."""
+    """Software of another framework, and what is faster than the GPU."""
     if job.speed is None:
         return
     _refuse_other_stack(job, job.speed, findings)
@@ -35,7 +35,7 @@ def _refuse_faster(speed: KnownSpeed, gpu: GpuSpeed, findings: Findings) -> None
         reached = 2 * each.m * each.n * each.k / each.seconds
         if peak is not None and reached > peak:
             message = (
-                f"{reached / 1e12:,.0f} TFLOP/s are more than the card's dense peak of "
+                f"{reached / 1e12:,.0f} TFLOP/s are more than the GPU's dense peak of "
                 f"{peak / 1e12:,.0f}"
             )
             findings.add(f"/speed/products/{place}/seconds", "conflict", message)

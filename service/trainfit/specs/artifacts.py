@@ -46,7 +46,7 @@ Counter = Literal[
     "device_capacity",
 ]
 """torch.cuda.memory_stats' names, and what is no counter of PyTorch's: what an error of a memory
-that is full tells, and what the driver tells of a process and of the card."""
+that is full tells, and what the driver tells of a process and of the GPU."""
 
 PeakWindow = Literal["run", "log", "phase"]
 """Since when a peak is the highest: the beginning of the run or of a phase, or the line before."""

@@ -48,7 +48,7 @@ class Ratios(Part):
 
 
 class Cluster(Part):
-    """Where something was measured. What is not of this card, framework and allocator was not; the
+    """Where something was measured. What is not of this GPU, framework and allocator was not; the
     versions are the caller's to compare.
     """
 
@@ -65,7 +65,7 @@ Trained = Literal["all", "adapters", "adapters_on_quantized"]
 
 
 class Outside(Part):
-    """What lay outside PyTorch on the cards of runs with so many communicators: they and the CUDA
+    """What lay outside PyTorch on the GPUs of runs with so many communicators: they and the CUDA
     context are one sum. `exchanges` says whether tokens went to experts of other ranks.
     """
 

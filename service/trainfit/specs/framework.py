@@ -204,7 +204,7 @@ class Transformers(Part):
     offload_params: bool = Field(
         False,
         description="FSDP: shares of weights, gradients and optimizer states in host memory "
-        "(CPUOffload, CPUOffloadPolicy). A unit comes to the card where it runs.",
+        "(CPUOffload, CPUOffloadPolicy). A unit comes to the GPU where it runs.",
     )
     sync_each_micro_batch: bool = Field(
         False,

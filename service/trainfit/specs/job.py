@@ -20,7 +20,7 @@ EstimatorVersion = Annotated[
 
 
 class Job(Part):
-    """One training run: a model, its layout, a step, a framework and a card. With the version of
+    """One training run: a model, its layout, a step, a framework and a GPU. With the version of
     an estimator, it is answered by that one or not at all.
     """
 

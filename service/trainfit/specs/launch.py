@@ -94,7 +94,7 @@ class LaunchedJob(Part):
 
 
 class LaunchedFitCheck(FitCheckOptions, LaunchedJob):
-    """A launch in the place of a job and its card, and the policy."""
+    """A launch in the place of a job and its GPU, and the policy."""
 
 
 def which(kind: type[Job], launched: type[LaunchedJob]) -> Discriminator:

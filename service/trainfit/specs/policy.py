@@ -19,7 +19,7 @@ class Override(Part):
 
 
 class Headroom(Part):
-    """What the caller keeps free of the card.
+    """What the caller keeps free of the GPU.
 
     Nothing is kept free unless asked for: the interval of an estimate is its margin.
     """
@@ -30,13 +30,13 @@ class Headroom(Part):
     headroom_bytes: Bytes = Field(0, description="Bytes to stay free; the larger headroom holds.")
     reserved_other_bytes: Bytes = Field(
         0,
-        description="What other processes hold on the card, beside what gpu.reserved_other_bytes "
+        description="What other processes hold on the GPU, beside what gpu.reserved_other_bytes "
         "says.",
     )
 
 
 class Policy(Headroom):
-    """What the caller keeps free of the card, and which verdicts pass besides fits."""
+    """What the caller keeps free of the GPU, and which verdicts pass besides fits."""
 
     allow: Annotated[tuple[Override, ...], Field(strict=False, max_length=8)] = Field(
         (), description="Verdicts that pass besides fits, each with a reason."
@@ -51,7 +51,7 @@ class Limits(Part):
 
 
 class FitCheckOptions(Part):
-    """A question about a job and a card, whichever way they are described."""
+    """A question about a job and a GPU, whichever way they are described."""
 
     policy: Policy = Field(default_factory=Policy)
     limits: Limits = Field(default_factory=Limits)
@@ -64,7 +64,7 @@ class FitCheckOptions(Part):
 
 
 class FitCheckRequest(FitCheckOptions, Job):
-    """A job, the card that it is to fit, and the policy."""
+    """A job, the GPU that it is to fit, and the policy."""
 
     gpu: JobGpu = Field(
         ..., description="Catalogue name or alias, or an object that says name or memory_bytes."

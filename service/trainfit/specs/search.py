@@ -48,7 +48,7 @@ class SearchOptions(Part):
         1024, description="The most GPUs that are tried where the job gives no num_gpus."
     )
     gpus: Annotated[tuple[JobGpu, ...], Field(strict=False, max_length=MAX_CARDS)] = Field(
-        (), description="Cards to choose from, in the place of the job's gpu."
+        (), description="GPUs to choose from, in the place of the job's gpu."
     )
     max_tp: StageSize | None = Field(
         None,
@@ -58,14 +58,14 @@ class SearchOptions(Part):
         "fits", description="The verdict that a layout has to have, or a better one."
     )
     policy: Headroom = Field(
-        default_factory=Headroom, description="What is to stay free of the card."
+        default_factory=Headroom, description="What is to stay free of the GPU."
     )
     min_tokens_per_second: Annotated[float, Field(gt=0.0, le=1e12)] | None = Field(
         None, description="Of the whole job; slower layouts are left out."
     )
     price_per_gpu_hour: (
         Price | Annotated[Mapping[str, Price], Field(max_length=MAX_CARDS)] | None
-    ) = Field(None, description="In any currency; of each card by its name where they differ.")
+    ) = Field(None, description="In any currency; of each GPU by its name where they differ.")
     alternatives: Annotated[Mapping[Pointer, Values], Field(max_length=4)] = Field(
         default_factory=dict,
         description="Values to choose from of further fields, by JSON Pointers into the job: "
@@ -91,13 +91,13 @@ class SearchOptions(Part):
 class SearchRequest(SearchOptions, Job):
     """A job of which every field given is kept, and every absent field of the layout is sought:
     num_gpus, tp, pp, vpp, cp, ep, etp, the split of layers, the sharding, micro_batch_size,
-    recompute, offload and the card. Nothing else changes but what `alternatives` lists.
+    recompute, offload and the GPU. Nothing else changes but what `alternatives` lists.
     """
 
     @model_validator(mode="after")
     def _names_a_card(self) -> Self:
         if self.gpu is None and not self.gpus:
-            raise ValueError("name the card in gpu, or several to choose from in gpus")
+            raise ValueError("name the GPU in gpu, or several to choose from in gpus")
         if self.gpu is not None and self.gpus:
             raise ValueError("give either gpu or gpus")
         return self

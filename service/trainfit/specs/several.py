@@ -81,7 +81,7 @@ class CompareRequest(Part):
     launch: Launch | None = Field(None, description="A launch in the place of that job.")
     changes: Changes | None = Field(None, description="Changes to the job, each by itself.")
     policy: Headroom = Field(
-        default_factory=Headroom, description="What every job is to leave free of its card."
+        default_factory=Headroom, description="What every job is to leave free of its GPU."
     )
     replay: bool = Field(
         True,

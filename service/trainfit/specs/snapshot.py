@@ -59,7 +59,7 @@ class SnapshotSummary(Part):
     reserved_bytes: Bytes
     segments: Annotated[tuple[SegmentGroup, ...], Field(strict=False, max_length=MAX_GROUPS)]
     out_of_memory: Number = Field(0, description="How often no room was found.")
-    released_segments: Number = Field(0, description="How many were given back to the card.")
+    released_segments: Number = Field(0, description="How many were given back to the GPU.")
 
     @model_validator(mode="after")
     def _adds_up(self) -> Self:

@@ -28,7 +28,7 @@ Rate = Annotated[int, Field(ge=1_000_000, le=10**14)]
 
 
 class MeasuredProduct(Part):
-    """How long a card took to multiply a matrix [m, k] with one [k, n]."""
+    """How long a GPU took to multiply a matrix [m, k] with one [k, n]."""
 
     m: Size
     n: Size
@@ -64,6 +64,6 @@ class KnownSpeed(Part):
         tuple[MeasuredProduct, ...], Field(strict=False, max_length=MAX_PRODUCTS)
     ] = Field(
         (),
-        description="Products that were measured on this card. One of the same sizes takes as "
+        description="Products that were measured on this GPU. One of the same sizes takes as "
         "long; others are as much slower or faster than expected as those most like them.",
     )

@@ -165,7 +165,7 @@ class AttentionOptions(Part):
     """The kernel that computes softmax attention."""
 
     backend: Annotated[AttentionBackend, OnlyValues(BACKENDS)] = Field(
-        "auto", description="fused is cuDNN's; unfused keeps the scores; auto: by the card."
+        "auto", description="fused is cuDNN's; unfused keeps the scores; auto: by the GPU."
     )
     repeats_kv: Annotated[bool, OF_PYTORCH] = Field(
         False,

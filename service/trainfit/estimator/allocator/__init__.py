@@ -1,4 +1,4 @@
-"""PyTorch's caching allocator: requests and frees in, what the card holds out.
+"""PyTorch's caching allocator: requests and frees in, what the GPU holds out.
 
 It knows nothing of training: it could replay any program, and imports nothing but the standard
 library.

@@ -135,7 +135,7 @@ class Pool:
     def segment(
         self, address: int, size: int, number: int, expandable: ExpandableSegment | None = None
     ) -> Block:
-        """A block that is all of a new segment, the so-manieth of the card."""
+        """A block that is all of a new segment, the so-manieth of the GPU."""
         return Block(address, size, self, expandable, number if self.oldest_first else 0)
 
     def split(self, block: Block, size: int) -> None:

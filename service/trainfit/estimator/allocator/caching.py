@@ -41,9 +41,9 @@ Owner = Hashable
 
 
 class OutOfMemoryError(Exception):
-    """The card had no room for a request, even with all of the cache given back to it.
+    """The GPU had no room for a request, even with all of the cache given back to it.
 
-    `requested_bytes` were asked for `tensor`, `segment_bytes` of the card for them, while so much
+    `requested_bytes` were asked for `tensor`, `segment_bytes` of the GPU for them, while so much
     was allocated and reserved.
     """
 
@@ -76,7 +76,7 @@ class _Diversion(NamedTuple):
 
 
 class CachingAllocator:
-    """The allocator of one card, fed with requests one by one.
+    """The allocator of one GPU, fed with requests one by one.
 
     `allocated_bytes` is what the program holds, in blocks as they are rounded;
     `peak_allocated_bytes` the most that was. `allocations` counts the requests served so far,
@@ -118,7 +118,7 @@ class CachingAllocator:
 
     @property
     def reserved_bytes(self) -> int:
-        """What the segments take of the card."""
+        """What the segments take of the GPU."""
         return self.device.used_bytes
 
     @property
@@ -146,7 +146,7 @@ class CachingAllocator:
     def allocate(self, tensor: Tensor, nbytes: int, stream: Stream = 0) -> int:
         """Serve a request and return the address of its block, 0 for an empty tensor.
 
-        Raises OutOfMemoryError where the card has no room; the cache has then been given back.
+        Raises OutOfMemoryError where the GPU has no room; the cache has then been given back.
         """
         self.serve((Allocate(tensor, nbytes, stream),))
         block = self._live[tensor]
@@ -254,7 +254,7 @@ class CachingAllocator:
         self._uses.reach(stream, frees)
 
     def empty_cache(self) -> None:
-        """Wait for all streams and give every segment that nobody uses back to the card, of
+        """Wait for all streams and give every segment that nobody uses back to the GPU, of
         expandable ones every such page (release_cached_blocks).
         """
         if not self._stalled:
@@ -339,7 +339,7 @@ class CachingAllocator:
         return block
 
     def _obtain(self, pool: Pool, size: int, tensor: Tensor, nbytes: int) -> Block:
-        """New memory for a request: from the card, then with some of the cache given back, then
+        """New memory for a request: from the GPU, then with some of the cache given back, then
         with all of it (malloc).
         """
         if self._collects:
@@ -362,7 +362,7 @@ class CachingAllocator:
         return block
 
     def _grow(self, pool: Pool, size: int) -> Block | None:
-        """A block of new memory, None where the card has no room (alloc_block)."""
+        """A block of new memory, None where the GPU has no room (alloc_block)."""
         wanted, before = self.settings.segment_bytes(size), self.device.peak_bytes
         if self._allowed_bytes is not None and self.reserved_bytes + wanted > self._allowed_bytes:
             return None
@@ -392,7 +392,7 @@ class CachingAllocator:
             self._give_back(block)
 
     def _release(self, block: Block) -> None:
-        """Give a free block back to the card where it is all of its segment, of an expandable
+        """Give a free block back to the GPU where it is all of its segment, of an expandable
         segment its whole pages (release_blocks).
         """
         if block.segment is not None:

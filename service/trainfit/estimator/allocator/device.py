@@ -1,4 +1,4 @@
-"""The card as the allocator sees it: memory up to a limit, and addresses for it."""
+"""The GPU as the allocator sees it: memory up to a limit, and addresses for it."""
 
 from collections import defaultdict
 from collections.abc import Hashable
@@ -6,7 +6,7 @@ from collections.abc import Hashable
 ADDRESS_SPACE = 1 << 47
 """What a process can address, and where addresses that go down begin."""
 UNLIMITED = 1 << 44
-"""Bytes of a card without a limit, where an expandable segment needs its length."""
+"""Bytes of a GPU without a limit, where an expandable segment needs its length."""
 
 
 class Addresses:
@@ -41,9 +41,9 @@ class Addresses:
 
 
 class Device:
-    """A card with `capacity_bytes` for this allocator, None for no limit.
+    """A GPU with `capacity_bytes` for this allocator, None for no limit.
 
-    `total_bytes` is what the card reports as its memory, of which shares are reckoned; the capacity
+    `total_bytes` is what the GPU reports as its memory, of which shares are reckoned; the capacity
     where it is left out. What others take (a context, communicators) is the difference.
     """
 
@@ -65,7 +65,7 @@ class Device:
         """Segments made so far."""
 
     def allocate(self, size: int) -> int | None:
-        """The address of new memory (cudaMalloc), None where the card has no room."""
+        """The address of new memory (cudaMalloc), None where the GPU has no room."""
         return self.reserve(size) if self.create(size) else None
 
     def reserve(self, size: int) -> int:
@@ -107,6 +107,6 @@ class Device:
 
     @property
     def reservable_bytes(self) -> int:
-        """Addresses that an expandable segment reserves: 9/8 of the card."""
+        """Addresses that an expandable segment reserves: 9/8 of the GPU."""
         total = UNLIMITED if self.total_bytes is None else self.total_bytes
         return total + total // 8

@@ -15,7 +15,7 @@ _by_address = attrgetter("address")
 
 def grow(pool: Pool, size: int, device: Device) -> Block | None:
     """A free block of at least so many bytes, out of its pool, made by mapping pages behind the
-    lowest addresses with room for it; None where the card has no room for the pages.
+    lowest addresses with room for it; None where the GPU has no room for the pages.
     """
     block = _room(pool, size, device)
     if not block.mapped:

@@ -68,7 +68,7 @@ class History:
 
 
 class _Watched(Device):
-    """A card that tells what is made of it, for requests on a `stream`."""
+    """A GPU that tells what is made of it, for requests on a `stream`."""
 
     __slots__ = ("_entries", "_streams", "stream")
 

@@ -1,4 +1,4 @@
-"""Requests asked again: under other settings, on another card, and step after step."""
+"""Requests asked again: under other settings, on another GPU, and step after step."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ def replay(
     """Ask an allocator for all that is written down, or until it has served so many allocations in
     all: `peak_reservation` stops it where most was reserved.
 
-    Raises OutOfMemoryError where the card has no room.
+    Raises OutOfMemoryError where the GPU has no room.
     """
     allocator.serve(requests, until)
 

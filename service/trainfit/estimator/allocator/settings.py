@@ -37,7 +37,7 @@ class Settings:
 
     `max_split_bytes` None lets every block be split. `roundup_power2_divisions` has a number of
     divisions for each interval, 0 for none. A `garbage_collection_threshold` of 0 collects
-    nothing, and one above needs a `memory_fraction`: what the process may take of the card.
+    nothing, and one above needs a `memory_fraction`: what the process may take of the GPU.
     `release` is PyTorch's, as rules have changed.
     """
 
@@ -76,7 +76,7 @@ class Settings:
         return any(divisions > 1 for divisions in self.roundup_power2_divisions)
 
     def allowed_bytes(self, total_bytes: int) -> int | None:
-        """What the process may take of a card, None for all of it (setMemoryFraction): the share in
+        """What the process may take of a GPU, None for all of it (setMemoryFraction): the share in
         whole bytes, rounded down before 2.13 and to the nearest since.
         """
         if self.memory_fraction is None:
@@ -145,7 +145,7 @@ WITHOUT_EFFECT = frozenset(
         "release_lock_on_hipmalloc",
     }
 )
-"""Options of host memory and of locks: no byte of the card moves."""
+"""Options of host memory and of locks: no byte of the GPU moves."""
 
 UNMODELLED = {
     "graph_capture_record_stream_reuse": "True",
@@ -229,7 +229,7 @@ def _memory_fraction(settings: Settings, value: str) -> Settings:
     fraction = _fraction("per_process_memory_fraction", value)
     if not 0 <= fraction <= 1:
         raise SettingsError(f"per_process_memory_fraction is {value}; a share of 1 is right")
-    # All of the card is no limit, and collects no garbage.
+    # All of the GPU is no limit, and collects no garbage.
     return replace(settings, memory_fraction=fraction if fraction < 1 else None)
 
 

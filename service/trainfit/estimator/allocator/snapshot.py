@@ -30,7 +30,7 @@ class SegmentBlock:
 
 @dataclass(frozen=True, slots=True)
 class SegmentSnapshot:
-    """Memory of the card in one piece. `owner` is its private pool, None the default one."""
+    """Memory of the GPU in one piece. `owner` is its private pool, None the default one."""
 
     address: int
     size: int
@@ -47,7 +47,7 @@ class Fragmentation:
 
     `rounding_bytes` are in blocks beyond their requests. `split_bytes` are free in segments that
     are used in part, which only requests that fit can use (inactive_split_bytes), and
-    `unused_bytes` in segments that nobody uses, which are given back before the card runs out.
+    `unused_bytes` in segments that nobody uses, which are given back before the GPU runs out.
     """
 
     requested_bytes: int

@@ -1,7 +1,7 @@
 """Copies in fp8 or fp4 that TransformerEngine's linears make of what they multiply.
 
 Symbols: estimator.legend. A copy in the order of rows is read by the product that it is made for,
-one in that of columns by the product for the gradient of the weight. Cards of compute capability 10
+one in that of columns by the product for the gradient of the weight. GPUs of compute capability 10
 and 11 read per-tensor copies either way. Sources: TransformerEngine's pytorch/module
 (layernorm_linear.py, linear.py and grouped_linear.py; base.py: grad_output_preprocess),
 distributed.py (_all_gather_fp8) and csrc/extensions/normalization.cpp.

@@ -1,5 +1,5 @@
 """The requests of a rank as its allocator serves them: what is held from moment to moment, and
-what the card is full of at the highest.
+what the GPU is full of at the highest.
 """
 
 from __future__ import annotations

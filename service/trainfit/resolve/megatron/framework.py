@@ -109,6 +109,6 @@ def _defaults(job: Job, backend: str) -> dict[str, tuple[Any, Origin, str]]:
     if job.training.attention.dropout is None:
         found["/training/attention/dropout"] = (0.0, "framework", "no dropout")
     if job.training.attention.backend == "auto":
-        why = "TransformerEngine's choice for the card; fused where none is named"
+        why = "TransformerEngine's choice for the GPU; fused where none is named"
         found["/training/attention/backend"] = (backend, "framework", why)
     return found

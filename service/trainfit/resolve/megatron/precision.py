@@ -94,7 +94,7 @@ def _holds_master(precision: Precision, optimizer: Optimizer) -> bool:
 def _narrow_weights(precision: Precision, gpu: TargetGpu, *, frozen: bool) -> NarrowWeights | None:
     """Copies of a linear's weight in fp8, with their scales: one for the forward product, and one
     laid out for the backward, which the per-tensor recipes do without
-    on cards of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
+    on GPUs of compute capability 10 and 11. Gathered in fp8, both stand in place of the bf16
     weight, unless mxfp8 is made of a buffer of bf16 that is gathered; frozen ones have none.
     Sources: TransformerEngine's module/base.py (reset_parameters: rowwise and columnwise),
     tensor/utils.py (post_all_gather_processing), utils.py (is_non_tn_fp8_gemm_supported).

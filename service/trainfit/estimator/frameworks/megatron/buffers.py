@@ -85,7 +85,7 @@ def user_buffers(run: MegatronRun, sizes: Legend) -> Interval:
 
 
 def is_before_hopper(compute_capability: str) -> bool:
-    """Whether a card is older than compute capability 9.0; an unnamed card is taken as newer."""
+    """Whether a GPU is older than compute capability 9.0; an unnamed GPU is taken as newer."""
     capability = compute_capability.removeprefix("sm_")
     return capability.isdigit() and int(capability) < 90
 

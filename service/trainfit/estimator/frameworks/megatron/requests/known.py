@@ -13,7 +13,7 @@ MOST_EXPERTS = 2_048
 
 def is_traced(plan: MegatronPlan) -> bool:
     """Whether the order of a plan's requests is known: TransformerEngine's layers, in 1F1B or
-    interleaved, with Adam or Muon on the card.
+    interleaved, with Adam or Muon on the GPU.
     """
     layout, step, framework = plan.layout, plan.step, plan.framework
     states = step.states
@@ -63,7 +63,7 @@ def _captures_known(plan: MegatronPlan) -> bool:
 
 def _is_unexplained(plan: MegatronPlan) -> bool:
     """Whether weights are kept in blockwise fp8 alone: a published run, Qwen3-14B on eight H20, has
-    4 GiB more on the card than its tensors and the allocator's cache of them explain.
+    4 GiB more on the GPU than its tensors and the allocator's cache of them explain.
     """
     narrow = plan.step.states.narrow
     return plan.step.narrow_recipe == "blockwise" and narrow is not None and narrow.alone

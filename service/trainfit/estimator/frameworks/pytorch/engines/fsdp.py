@@ -32,7 +32,7 @@ class Fsdp(Unsharded):
         super().__init__(plan)
         each_time = plan.step.data_parallelism.sync_each_micro_batch
         self._on_host = plan.step.data_parallelism.on_host
-        """A rank's share of a unit then comes to the card to be gathered."""
+        """A rank's share of a unit then comes to the GPU to be gathered."""
         self._accumulates_unsharded = self._accumulates and not each_time
 
     def unit(self, numbers: Numbers) -> Unit:
