@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
+from trainfit.architectures.registry import parse_config
 from trainfit.catalog import configs
 from trainfit.catalog.configs import (
     Provenance,
@@ -16,6 +17,7 @@ from trainfit.catalog.configs import (
     bundled_ids,
     close_bundled_ids,
 )
+from trainfit.estimator.parameters import count_parameters
 
 FOLDER = files("trainfit.catalog") / "configs"
 MODEL_FILES = sorted(
@@ -228,3 +230,20 @@ def test_a_name_of_models_of_several_shapes_is_nobodys() -> None:
         owners.setdefault(hf_id.rpartition("/")[2].casefold(), set()).add(bundled.config_of)
     for name, found in owners.items():
         assert (bundled_by_name(name) is None) == (len(found) > 1), name
+
+
+@pytest.mark.parametrize(
+    ("hf_id", "parameters"),
+    [
+        ("Qwen/Qwen-14B", 14_167_290_880),
+        ("Qwen/Qwen-1_8B", 1_836_828_672),
+        ("deepseek-ai/deepseek-coder-1.3b-base", 1_346_471_936),
+        ("deepseek-ai/deepseek-coder-33b-base", 33_342_991_360),
+    ],
+)
+def test_a_reconstructed_config_has_the_parameters_of_its_checkpoint(
+    hf_id: str, parameters: int
+) -> None:
+    bundled = bundled_config(hf_id)
+    assert bundled is not None
+    assert count_parameters(parse_config(bundled.config)).total == parameters
