@@ -217,14 +217,19 @@ def rerun(
     reads and saves. Its `output` is there while it runs backward.
 
     In forward without gradients a part lets go of what it made before the next one starts. In
-    backward the whole stretch runs forward again before it runs backward.
+    backward the whole stretch runs forward again before it runs backward, and holds the `gradient`
+    that it was given to its end. Source: megatron/core/tensor_parallel/random.py
+    (CheckpointFunction.backward).
     """
     forward = max((part.forward for part in parts), key=lambda moment: moment.total)
     gradients = sum(part.gradients for part in parts)
     best = Moment("", 0, 0)
     above = 0
-    for part in parts:
-        for moment, extra in ((part.forward, gradient), (part.backward, output)):
+    for number, part in enumerate(parts, 1):
+        backward, held = part.received or part.backward, output
+        if number < len(parts):
+            backward, held = part.backward, output + gradient
+        for moment, extra in ((part.forward, gradient), (backward, held)):
             borrowed = above + moment.total + extra
             candidate = moment._replace(kept=kept - cached - read, borrowed=borrowed)
             best = max(best, candidate, key=lambda each: each.total)
