@@ -202,6 +202,9 @@ TRACED: dict[str, MegatronPlan] = {
         )
         for limit in (0, 2)
     },
+    "several instances of the optimizer": plan(
+        EXPERTS, parallelism={"ep": 2, "tp": 2, "data_parallel_replicate_size": 2}, num_gpus=32
+    ),
     "recomputed": plan(training={"recompute": {"granularity": "full"}}),
     "recomputed in groups": plan(parallelism={"pp": 2}, training={"recompute": RERUN}),
     "first layers recomputed": plan(
@@ -271,6 +274,26 @@ TRACED: dict[str, MegatronPlan] = {
             ("recomputed", {}, {}, {"recompute": RERUN}, {"gradient_accumulation_fusion": False}),
             ("fp8", {}, {"ep": 2}, {"precision": narrow("tensorwise")}, {}),
             ("adapters", {}, {"ep": 2}, lora(), {}),
+        )
+    },
+    **{
+        f"layers of Megatron's own, {name}": plan(
+            spec,
+            parallelism=layout,
+            num_gpus=8,
+            training={"attention": {"backend": "unfused", "dropout": 0.1}} | training,
+            framework={"transformer_impl": "local"} | framework,
+        )
+        for name, spec, layout, training, framework in (
+            ("alone", {}, {}, {}, {}),
+            ("interleaved", {"add_bias_linear": True}, {"pp": 2, "vpp": 2, "tp": 2}, DROPOUT, {}),
+            (
+                "with experts in turn",
+                EXPERTS,
+                {"pp": 2, "tp": 2, "ep": 2},
+                {"moe": {"grouped_gemm": False}, "recompute": RERUN},
+                {"gradient_accumulation_fusion": False},
+            ),
         )
     },
     "indices of rows": plan(
@@ -592,7 +615,7 @@ def test_shares_have_every_parameter_once() -> None:
                 "hierarchical_context_parallel_sizes": [2, 2],
             }
         ),
-        plan(framework={"transformer_impl": "local"}),
+        plan(framework={"transformer_impl": "local"} | graphs()),
         plan(framework=graphs(impl="local")),
         plan(training=MUON, framework=DEALT | {"overlap_param_gather": True}),
         plan(training=MUON | lora(), framework=DEALT),

@@ -12,16 +12,14 @@ MOST_EXPERTS = 2_048
 
 
 def is_traced(plan: MegatronPlan) -> bool:
-    """Whether the order of a plan's requests is known: TransformerEngine's layers, in 1F1B or
-    interleaved, with Adam or Muon on the GPU.
+    """Whether the order of a plan's requests is known: layers in 1F1B or interleaved, with Adam or
+    Muon on the GPU.
     """
     layout, step, framework = plan.layout, plan.step, plan.framework
     states = step.states
     return (
-        framework.transformer_impl == "transformer_engine"
-        and layout.pipeline.schedule in ("1f1b", "interleaved")
+        layout.pipeline.schedule in ("1f1b", "interleaved")
         and layout.sharding in ("optim", "no_shard")
-        and layout.replicas == 1
         and (layout.cp == 1 or layout.cp_comm_type != "a2a+p2p")
         and len(states.each_moment) == 2
         and (not is_muon(states) or _steps_whole_matrices(plan))
@@ -39,6 +37,11 @@ def is_traced(plan: MegatronPlan) -> bool:
     )
 
 
+def is_local(plan: MegatronPlan) -> bool:
+    """Whether layers are Megatron's own, which multiply by cuBLAS."""
+    return plan.framework.transformer_impl == "local"
+
+
 def _steps_whole_matrices(plan: MegatronPlan) -> bool:
     """Whether Muon's ranks have whole matrices, as far as tensor-parallel ranks have one, and no
     adapters: all of them, those of their shares of buffers, or those that they are dealt, unless
@@ -52,9 +55,11 @@ def _steps_whole_matrices(plan: MegatronPlan) -> bool:
 
 def _captures_known(plan: MegatronPlan) -> bool:
     """Whether CUDA graphs, if there are any, are one of all, or TransformerEngine's of layers that
-    do not run again as a whole, nor in parts beside each other. Source:
-    megatron/core/transformer/transformer_config.py (cuda_graph_modules).
+    do not run again as a whole, nor in parts beside each other; and of its layers, not Megatron's
+    own. Source: megatron/core/transformer/transformer_config.py (cuda_graph_modules).
     """
+    if is_local(plan):
+        return plan.framework.cuda_graph_impl == "none"
     if plan.framework.cuda_graph_impl == "transformer_engine":
         beside = plan.framework.overlap_moe_expert_parallel_comm
         return plan.step.recompute.full == "none" and not beside

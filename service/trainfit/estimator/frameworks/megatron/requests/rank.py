@@ -30,9 +30,10 @@ BEFORE_HEADS: tuple[UnitKind, ...] = ("mtp", "final_norm")
 
 class Standing(NamedTuple):
     """Bytes that stay once they were used, beside dummies of gradients: where layers run, where
-    the head runs, and of cuBLAS for either direction; of the copies of its weights that a kind of
-    layer, or a multi-token prediction, keeps. Of what is `deferred` where the head runs, as much
-    as there is at most is taken to be there throughout a step.
+    the head runs, and of cuBLAS for either direction, by which the head multiplies, or
+    `everywhere`; of the copies of its weights that a kind of layer, or a multi-token prediction,
+    keeps. Of what is `deferred` where the head runs, as much as there is at most is taken to be
+    there throughout a step.
     """
 
     layers: tuple[int, ...]
@@ -40,6 +41,7 @@ class Standing(NamedTuple):
     cublas: int
     copies: Callable[[int | None], tuple[int, ...]]
     deferred: tuple[int, ...]
+    everywhere: bool
 
 
 class StepRequests(NamedTuple):
@@ -216,9 +218,9 @@ class RankRequests:
         waiting: list[HeldTensor] = []
         for unit, here in reversed(self._running.pop(key)):
             recorder.moment = f"{step} {unit.kind}_backward {number}"
-            if unit.kind == "head":
+            if unit.kind == "head" or self._standing.everywhere:
                 self._stand("cublas backward", self._standing.cublas)
-            elif unit.kind in BEFORE_HEADS and waiting:
+            if unit.kind in BEFORE_HEADS and waiting:
                 gradient = waiting.pop()
             gradient = self._unit_backward(unit, here, gradient, received)
             if unit.kind == "head" and gradient is not None:
@@ -339,7 +341,9 @@ class RankRequests:
                     self._recorder.make(nbytes)
             self._once.add(copies)
         elif unit.kind == "head":
-            self._stand("head", *self._standing.head, self._standing.cublas)
+            self._stand("head", *self._standing.head)
+        if unit.kind == "head" or (unit.layers and self._standing.everywhere):
+            self._stand("cublas", self._standing.cublas)
 
     def _stand(self, name: str, *sizes: int) -> None:
         if name not in self._once:

@@ -25,6 +25,7 @@ from trainfit.estimator.frameworks.megatron.requests.exchanging import (
     ExchangingStretches,
 )
 from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
+from trainfit.estimator.frameworks.megatron.requests.known import is_local
 from trainfit.estimator.frameworks.megatron.requests.model import ChunkBuffers, ModelChunks
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
     LocalParameter,
@@ -166,18 +167,20 @@ class Traces:
         ledger, plan = self._ledger, self._plan
         capability, sizes = plan.gpu.compute_capability, ledger.sizes
         libraries = cublas.workspaces(capability, deterministic=plan.framework.deterministic_mode)
-        experts = any(map(ledger.has_experts, contents))
+        experts, local = any(map(ledger.has_experts, contents)), is_local(plan)
         gathered, head = sizes.bytes * sizes.h * sizes.n_gathered, head_copies(sizes, ledger.run)
-        of_experts = ledger.shared_buffers.gathered_tokens if experts else 0
-        if of_experts and any(content.output_layer for content in contents):
-            of_experts, gathered = max(of_experts, gathered), 0
-        workspaces = te_workspaces(ledger.run, capability, experts)
+        buffers = ledger.shared_buffers
+        in_layers = max(buffers.scores, buffers.gathered_tokens if experts else 0)
+        if local or (in_layers and any(content.output_layer for content in contents)):
+            in_layers, gathered = max(in_layers, gathered), 0
+        workspaces = () if local else te_workspaces(ledger.run, capability, experts)
         return Standing(
-            (ledger.shared_buffers.rotary, *workspaces, of_experts),
+            (buffers.rotary, *workspaces, in_layers),
             (gathered, head),
             libraries // cublas.HANDLES,
             cache(self._layer_copies),
             deferred(sizes, ledger.run, plan.batch.num_microbatches),
+            local,
         )
 
 
