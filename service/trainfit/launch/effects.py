@@ -53,19 +53,18 @@ def evaluation(samples: int, source: str) -> Effect:
     )
 
 
-def preference(source: str, *, pairs: bool) -> Effect:
+def preference(source: str) -> Effect:
     """What a loss of preferences does without a second model. The policy runs on both samples of a
     pair; while what it keeps waits for backward, the same weights may run on both once more for the
-    reference, and keep nothing. `pairs` says that a micro-batch is counted in pairs, else it is
-    in samples.
+    reference, and keep nothing.
     """
     return Effect(
-        "a loss of preferences without a second model: at most what a step on four samples in the "
-        "place of each pair needs",
+        "a loss of preferences without a second model: at most what a step on two samples in the "
+        "place of each needs",
         "raises",
         source,
         within={"/training/loss/cross_entropy": "unfused"},
-        samples=4 if pairs else 2,
+        samples=2,
     )
 
 

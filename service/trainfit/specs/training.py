@@ -52,6 +52,8 @@ LogProbs = Literal[
     "llama-factory-kto",
     "ms-swift",
     "openrlhf",
+    "torchtune-lora",
+    "torchtune-full",
 ]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
@@ -202,7 +204,8 @@ class Loss(Part):
         description="preference: whose code computes log-probabilities: TRL's from this release "
         "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
         "without whole logits; that of its ORPO and CPO, or of its KTO; LLaMA-Factory's, of all "
-        "logits in fp32; ms-swift's DPO and KTO; or OpenRLHF's, by one kernel over logits in fp32.",
+        "logits in fp32; ms-swift's DPO and KTO; OpenRLHF's, by one kernel over logits in fp32; or "
+        "torchtune's recipes.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,

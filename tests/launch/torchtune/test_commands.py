@@ -134,10 +134,37 @@ def test_a_reference_means_the_other_key() -> None:
     assert not found.left_out & {"run_val_every_n_steps", "batch_size_val"}
 
 
+DPO = "loss._component_=torchtune.rlhf.loss.DPOLoss"
+
+
+@pytest.mark.parametrize(
+    ("config", "recipe", "reference", "by"),
+    [
+        (LORA, "lora_dpo_single_device", "base", "torchtune-lora"),
+        (DISTRIBUTED, "full_dpo_distributed", "copy", "torchtune-full"),
+    ],
+)
+def test_preferences_beside_a_base_or_a_copy(
+    config: str, recipe: str, reference: str, by: str
+) -> None:
+    text = (DATA / "torchtune" / config).read_text("utf-8")
+    words = (DPO, "loss.beta=0.1", "ref_checkpointer.checkpoint_dir=/models", "batch_size=3")
+    command = ["tune", "run", "--nproc_per_node", "1" if "single" in recipe else "8", recipe]
+    argv = [*command, "--config", config, *words, "compile=False", "tokenizer.max_seq_len=2048"]
+    found = read(launch_of({config: text}, argv))
+    said = [found.field(f"/training/loss/{key}") for key in ("objective", "reference")]
+    assert said == ["preference", reference]
+    assert found.field("/training/loss/log_probs_by") == by
+    assert found.field("/training/micro_batch_size") == 6, "both samples of each pair"
+    assert not {"loss._component_", "batch_size"} & found.left_out
+    compiled = read(launch_of({config: text}, [*argv, "compile=True"]))
+    assert "loss._component_" in compiled.unsupported
+
+
 @pytest.mark.parametrize(
     ("recipe", "why"),
     [
-        ("lora_dpo_single_device", "a reference model beside"),
+        ("dpo_of_mine", "it is not known"),
         ("knowledge_distillation_distributed", "a teacher beside"),
         ("qat_distributed", "fake quantisation"),
         ("my_recipe", "it is not known"),

@@ -11,7 +11,7 @@ from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dora import put_dora
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
-from trainfit.launch.effects import Effect, evaluation, preference
+from trainfit.launch.effects import Effect, evaluation
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import TrainingProgram, Word
@@ -27,6 +27,7 @@ from trainfit.launch.torchtune.keys import (
     PRECISIONS,
 )
 from trainfit.launch.torchtune.models import builder_named
+from trainfit.launch.torchtune.preferences import is_preference, put_pairs, put_preference
 from trainfit.launch.torchtune.recipes import RECIPES, refuse_others
 from trainfit.launch.values import flag, names, size, whole
 from trainfit.specs import optimizers
@@ -78,6 +79,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     refuse_others(command.recipe, settings)
     for key, pointer in COPIED.items():
         reading.copy(key, pointer)
+    put_pairs(reading, draft)
     draft.default("/training/attention/repeats_kv", True, WHOSE)
     _share_out(reading, draft, command)
     _model(reading, draft)
@@ -355,11 +357,8 @@ def _loss(reading: Reading, draft: Draft, compiled: bool) -> None:
     if setting is None:
         return
     loss = LOSSES.get(str(setting.value))
-    if str(setting.value) in PREFERENCES and draft.get("/training/peft") is not None:
-        source = "recipes/lora_dpo_single_device.py: concatenated_forward, disable_adapter"
-        draft.leave_out(setting, preference(source, pairs=True))
-        for key in ("loss.beta", "loss.label_smoothing"):
-            reading.get(key)
+    if is_preference(setting):
+        put_preference(reading, draft, setting, compiled=compiled)
     elif loss is None:
         draft.leave_out(setting, f"the loss {setting.value} is not modelled")
     elif loss == CHUNKED and not compiled:
@@ -371,7 +370,6 @@ def _loss(reading: Reading, draft: Draft, compiled: bool) -> None:
             draft.default("/framework/loss_parallel", False, WHOSE)
 
 
-PREFERENCES = ("torchtune.rlhf.loss.DPOLoss", "torchtune.rlhf.loss.RSOLoss")
 UNCOMPILED = Effect(
     "a loss of chunks that is not compiled keeps the logarithms of the softmax of all chunks in "
     "fp32, as one over all logits does, and works on one chunk at a time",

@@ -12,9 +12,11 @@ RECIPES = (
     "full_finetune_distributed",
     "lora_finetune_single_device",
     "lora_finetune_distributed",
+    "lora_dpo_single_device",
+    "lora_dpo_distributed",
+    "full_dpo_distributed",
 )
 OTHER_RECIPES: Mapping[str, str] = {
-    "dpo": "a reference model beside the one that is trained is not modelled",
     "knowledge_distillation": "a teacher beside the model that is trained is not modelled",
     "ppo": "policy, value and reward models on one card are not modelled",
     "grpo": "policy and reference models on one card are not modelled",

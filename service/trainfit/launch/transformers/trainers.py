@@ -143,7 +143,7 @@ def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
         put_openrlhfs(run, named)
         refuse_offloaded_copy(run, named)
     if kind == "cached" and named is not None:
-        run.draft.leave_out(named, preference(OPEN_INSTRUCT, pairs=False))
+        run.draft.leave_out(named, preference(OPEN_INSTRUCT))
     if kind == "policy" and named is not None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:

@@ -11,7 +11,9 @@ release since 0.9 (forward, _compute_kl_logps, _compute_loss; under experimental
 accelerate's utils/operations.py (convert_to_fp32); LLaMA-Factory's train/dpo/trainer.py and
 train/kto/trainer.py; ms-swift's rlhf_trainers/dpo_trainer.py, kto_trainer.py and rlhf_mixin.py
 (get_per_token_logps); OpenRLHF's trainer/dpo_trainer.py, models/actor.py (forward) and
-models/utils.py (log_probs_from_logits), flash-attn's ops/triton/cross_entropy.py.
+models/utils.py (log_probs_from_logits), flash-attn's ops/triton/cross_entropy.py; torchtune's
+rlhf/sequence_processing.py (get_batch_log_probs, logits_to_logprobs), recipes/lora_dpo_*.py,
+full_dpo_distributed.py (concatenated_forward, train).
 """
 
 from typing import Literal, NamedTuple
@@ -35,7 +37,9 @@ class Way(NamedTuple):
     policy's logits in the end, 128 tokens at a time. `always_nll`: the cross entropy of chosen
     samples is computed even where no loss reads it. `nll_first`: it is computed before the
     log-probabilities, not behind them. Logits are made `wide` whatever they are. `fused`: one
-    kernel reads them, and makes nothing of their size but their gradient.
+    kernel reads them, and makes nothing of their size but their gradient. They are `divided` by a
+    temperature, as a copy, `halved` where chosen and rejected samples are looked at apart. Those of
+    the reference `linger` until it runs again.
 
     Of KTO: logits of desirable and of undesirable samples are copied apart, and these `labelled`
     copies are held until the loss is known, of the reference too where its logits are not
@@ -55,6 +59,9 @@ class Way(NamedTuple):
     nll_first: bool = False
     wide: bool = False
     fused: bool = False
+    divided: bool = False
+    halved: bool = False
+    lingers: bool = False
     labelled: Literal["no", "held", "late"] = "no"
     mismatched: bool = False
 
@@ -80,6 +87,8 @@ BY = {
     "llama-factory-kto": Way(at_once=True, wide=True, labelled="held", mismatched=True),
     "ms-swift": Way(cut=False),
     "openrlhf": Way(cut=False, wide=True, fused=True),
+    "torchtune-lora": Way(at_once=True, wide=True, divided=True, lingers=True),
+    "torchtune-full": Way(at_once=True, wide=True, divided=True, halved=True),
 }
 ENTROPY_TOKENS = 128
 TILE = (4096, 32768)
@@ -96,7 +105,7 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
     hidden = policy.hidden() if step.way.step.checkpointing.kind == "none" else ()
     kept = policy.kept
     of_nll = (policy.half("log-probabilities of chosen samples"),) if nll else ()
-    saved = (kept, *of_nll[: by.chosen_nll])
+    saved = (kept, *of_nll[: by.chosen_nll], *policy.lingering(by.reference))
     step.operation(
         "log_probabilities",
         reads=(made,),
@@ -164,6 +173,18 @@ class _Logits:
         name = "hidden states of all layers"
         return (self._step.several(name, layers + 1, rows, h, width=self._x.width),)
 
+    def lingering(self, reference: str) -> Tensors:
+        """The reference's logits, from one step to the next."""
+        lingers = self._way.lingers and reference != "none"
+        return (self._whole("logits of the last reference"),) * lingers
+
+    def divided(self) -> Tensors:
+        """Logits over the temperature."""
+        if not self._way.divided:
+            return ()
+        name = "logits over the temperature"
+        return (self.half(name),) if self._way.halved else (self._whole(name),)
+
     def half(self, name: str) -> Tensor:
         """Of the chosen samples [n / 2, V]."""
         rows, features = self._shape
@@ -177,7 +198,7 @@ class _Logits:
         temporaries = self._row("exponentials of a sample") if by_row else ()
         beside = tuple(dict.fromkeys((*there, self.kept)))
         nll_kept = of_nll if self._way.nll_first else ()
-        moments.append((*beside, *temporaries, *nll_kept))
+        moments.append((*beside, *temporaries, *nll_kept, *self.divided()))
         if self._way.averaged:
             moments.append((*beside, self.half("logits of chosen tokens with a loss")))
         if of_nll:
@@ -192,7 +213,9 @@ class _Logits:
         made, there = self._made, self.returned
         moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
         if self._way.at_once:
-            moments.append((*there, self._whole("log-probabilities")))
+            name = "log-probabilities"
+            made_of_them = self.half(name) if self._way.halved else self._whole(name)
+            moments.append((*there, made_of_them, *self.divided()))
         elif self._wide:
             temporaries = () if self._way.fused else self._row("exponentials of a sample")
             moments.append((*there, *temporaries))
@@ -231,9 +254,13 @@ class _Logits:
         names = "zeros", "gradient of what is picked"
         last = self._step.passed_back(self._made, "output gradient")
         narrows = self._logits is not self._made
-        if way.at_once:
+        if way.halved:
+            zeros, picked, first = *map(self.half, names), self.half("log-probabilities")
+            moments: list[Tensors] = [(kept, zeros, picked), (first, whole, zeros, picked)]
+            moments.append((whole, joined))
+        elif way.at_once:
             zeros, picked = map(self._whole, names)
-            moments: list[Tensors] = [(kept, zeros, picked), (kept, picked, joined)]
+            moments = [(kept, zeros, picked), (kept, picked, joined)]
         elif way.fused:
             moments = [(kept, joined)]
         elif self._wide:
