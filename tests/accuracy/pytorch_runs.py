@@ -66,6 +66,7 @@ def _torchtitan(row: Row) -> Row:
         "compile": bool(row["training"].get("compile")),
         "expandable_segments": not RAN_BY_SLURM.search(row["source"]),
         "shard_embedding_and_head_apart": not HELD_BY_ROOT.search(row["framework"]),
+        "fuse_qkv": bool(OF_NVFP4.search(row["source"])),
     }
 
 

@@ -164,3 +164,37 @@ def test_a_trace_with_cut_cross_entropy_asks_for_as_much_as_the_ledger_says(
     assert recorded is not None
     (stage,) = estimate(of.plan).stages
     assert recorded.peak_bytes == stage.allocated_bytes.expected
+
+
+def test_one_product_for_queries_keys_and_values_is_kept_whole() -> None:
+    """Of three, checkpointing by operations keeps the first and the third; of one that, with the
+    keys [n, g d] in it. What attention keeps are copies either way.
+    """
+    apart, fused = (
+        plan_of(
+            Job.model_validate(
+                {
+                    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+                    "training": {"seq_length": 512},
+                    "framework": {"name": "torchtitan", "compile": True, "fuse_qkv": fuses},
+                }
+            )
+        )
+        for fuses in (False, True)
+    )
+    assert isinstance(apart, PytorchPlan)
+    assert isinstance(fused, PytorchPlan)
+    of_apart, of_fused = PytorchLedger(apart), PytorchLedger(fused)
+    keys = 2 * 512 * 8 * 128
+    assert of_fused.layer_tables[0].chosen - of_apart.layer_tables[0].chosen == keys
+    kept = [
+        sum(
+            row.bytes
+            for group in of.kinds[0]
+            for each in group
+            for row in each.tensors
+            if row.lifetime is Lifetime.SAVED
+        )
+        for of in (of_apart, of_fused)
+    ]
+    assert kept[0] == kept[1]

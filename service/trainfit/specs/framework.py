@@ -141,6 +141,11 @@ class Torchtitan(Part):
         "else they belong to the root. Up to v0.1.0 they did, and attention copied keys and "
         "values to every query head.",
     )
+    fuse_qkv: bool = Field(
+        False,
+        description="Queries, keys and values come from one product, of which they are copied. "
+        "After v0.2.2 torchtitan has it so, since June 2026.",
+    )
     loss_parallel: bool = Field(
         True, description="Compute the loss over logits that tp ranks share."
     )

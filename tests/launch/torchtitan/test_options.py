@@ -13,6 +13,7 @@ from trainfit.launch.errors import LaunchError
 from trainfit.launch.torchtitan.flavors import FLAVORS
 from trainfit.launch.torchtitan.releases import RELEASES, TorchtitanRelease
 from trainfit.questions.estimate import plan_of
+from trainfit.specs.framework import Torchtitan
 from trainfit.specs.job import Job
 
 TRAIN = "torchtitan.train"
@@ -154,6 +155,8 @@ def test_options_over_a_python_config_make_a_job(version: str) -> None:
     job = Job.model_validate(found.job)
     assert (job.training.micro_batch_size, job.training.seq_length) == (2, 8192)
     assert job.training.recompute.granularity == "full"
+    assert isinstance(job.framework, Torchtitan)
+    assert job.framework.fuse_qkv == (version == "2026-08")
     assert not found.unsupported
 
 

@@ -33,6 +33,8 @@ class TorchtitanRelease:
     """Embedding and head count as layers where layers are split over stages."""
     compiles_loss: bool = True
     """compile.enable compiles the loss, too (since 2025-04-02, bbb1b61)."""
+    fuses_qkv: bool = False
+    """Queries, keys and values come from one product (since 2026-06-24, 3396a4b)."""
     vocabulary_of_debug_models: int = 2048
     """Rows of debug models; those of the test tokenizer with its special tokens until v0.1.0."""
 
@@ -320,7 +322,7 @@ RELEASES: Sequence[TorchtitanRelease] = (
     TorchtitanRelease("v0.2.1", _0_2_1, repeats_kv=True),
     TorchtitanRelease("v0.2.2", _0_2_2),
     TorchtitanRelease("2026-06", _2026_06, python=True),
-    TorchtitanRelease("2026-08", _2026_08, python=True),
+    TorchtitanRelease("2026-08", _2026_08, python=True, fuses_qkv=True),
 )
 """From the oldest to the latest."""
 

@@ -202,6 +202,8 @@ class PytorchStep:
     repeats_kv: bool
     scales_by_sinks: bool
     """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""
+    fuses_qkv: bool
+    """Queries, keys and values are copied out of one product."""
     turns_as_complex: bool
     """Positions turn queries and keys in one product of complex numbers, in fp32."""
     attention_backend: Literal["flash", "sdpa", "eager"]

@@ -78,6 +78,7 @@ def resolve_pytorch_step(
         narrow=narrow_products(training.precision, compiled=framework.compile),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
+        fuses_qkv=isinstance(framework, Torchtitan) and framework.fuse_qkv,
         turns_as_complex=isinstance(framework, Torchtitan),  # models/common/rope.py
         attention_backend=attention_backend(job, model),
         attention_dropout=_drops(

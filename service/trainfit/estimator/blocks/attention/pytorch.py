@@ -60,6 +60,8 @@ def _projections(
     bias = block.qkv_bias
     if step.by.packed_qkv:
         return step.narrowed(step.linear("q_proj", x, q + k + v, bias=bias)), None
+    if step.way.step.fuses_qkv and block.owns_kv:
+        return _copied(step, step.linear("q_proj", x, q + k + v, bias=bias))
     gates = block.gate_width // step.sizes.t if step.by.gate_projection == "q_proj" else 0
     products = {"q_proj": q + gates, "k_proj": k}
     if not block.key_is_value:
@@ -75,6 +77,21 @@ def _projections(
         step.linear("v_proj", x, v, bias=bias)
     alone = not gates and queries.width == keys.width == step.sizes.bytes
     return None, Projected(queries, keys) if alone else None
+
+
+def _copied(step: Modules, packed: Tensor) -> tuple[None, None]:
+    """Queries, keys and values copied out of one product, whose gradient joins theirs. Source:
+    torchtitan's models/common/attention.py (FusedQKVLinear).
+    """
+    parts = step.tensor("queries, keys and values", *packed.shape)
+    gradients = step.tensor("their gradients", *packed.shape)
+    step.operation(
+        "split",
+        borrows=(packed, parts),
+        backward=(gradients, step.passed_back(packed, "output gradient")),
+        reads=(packed,),
+    )
+    return None, None
 
 
 def _writes_turning_out(step: Modules) -> bool:
