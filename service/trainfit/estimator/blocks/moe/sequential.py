@@ -15,7 +15,7 @@ from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
 
-class Turn(NamedTuple):
+class ExpertTurn(NamedTuple):
     """So many experts, with the rows of each. `before` are what others have made of theirs,
     `behind` the gradients of the rows of those that ran backward before, `of_output` that of all
     that is made, which the `first` expert is the last to read.
@@ -42,12 +42,12 @@ def run_in_turn(step: TransformerEngine, x: Tensor, block: Experts, output: Tens
     step.operation("split_by_expert", backward=(*of_rows, step.gradient(x)))
     for number, count in enumerate(counts):
         behind = tuple(of_rows[number + 1 :])
-        turn = Turn(count, rows, number == 0, tuple(made), behind, of_output, of_rows[number])
+        turn = ExpertTurn(count, rows, number == 0, tuple(made), behind, of_output, of_rows[number])
         made.append(_run(step, x, block, turn))
     step.operation("join_experts", borrows=(*made, output), backward=(of_output,))
 
 
-def _run(step: TransformerEngine, x: Tensor, block: Experts, turn: Turn) -> Tensor:
+def _run(step: TransformerEngine, x: Tensor, block: Experts, turn: ExpertTurn) -> Tensor:
     """fc1, activation, fc2."""
     count, rows, h = turn.experts, turn.rows, x.shape[1]
     (f_e,) = step.named(f_e=block.ffn)
@@ -83,7 +83,7 @@ def _run(step: TransformerEngine, x: Tensor, block: Experts, turn: Turn) -> Tens
 
 
 def _product(
-    step: TransformerEngine, name: str, x: Tensor, y: Tensor, turn: Turn, backward: Tensors
+    step: TransformerEngine, name: str, x: Tensor, y: Tensor, turn: ExpertTurn, backward: Tensors
 ) -> None:
     """A product with the matrix of each of these experts."""
     weight = y.shape[1], x.shape[1]
