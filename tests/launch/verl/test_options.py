@@ -154,7 +154,7 @@ def test_padding_is_kept_by_default_until_v0_7() -> None:
 
 
 def test_a_release_that_is_not_known_is_refused() -> None:
-    assert "of verl v0.2, v0.2.0" in refused(framework_version="v9")
+    assert "of verl v0.1, v0.2, v0.2.0" in refused(framework_version="v9")
 
 
 def test_a_critic_is_there_by_default() -> None:
@@ -262,6 +262,19 @@ def test_a_micro_batch_of_all_gpus_is_shared_out() -> None:
     assert found.field("/training/micro_batch_size") == 16
     assert whole in found.recognised
     assert "leave none for each of 8" in refused(null, f"{whole}=7")
+
+
+def test_such_a_micro_batch_tells_of_the_first_release() -> None:
+    given = ("use_remove_padding", "enable_gradient_checkpointing", "micro_batch_size_per_gpu")
+    words = [each for each in words_of(EXAMPLE) if not any(key in each for key in given)]
+    words = [TRAINER, *words, f"{ACTOR}.ppo_micro_batch_size=64"]
+    with pytest.raises(LaunchError, match="use_remove_padding is not given, and by default"):
+        read(launch_of(argv=words))
+    found = read(launch_of(argv=[*words, f"{MODEL}.use_remove_padding=True"]))
+    assert found.field("/training/recompute/granularity") is None
+    assert f"{ACTOR}.entropy_coeff" in found.bounded
+    found = read(launch_of(argv=words, framework_version="v0.7.0"))
+    assert found.field("/training/recompute/granularity") == "full"
 
 
 @pytest.mark.parametrize("word", ["algorithm.adv_estimator=raft", "critic.enable=False"])

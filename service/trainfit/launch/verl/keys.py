@@ -23,9 +23,11 @@ DTYPES: Mapping[str, str] = {
     "bfloat16": "bf16",
 }
 
-ALWAYS_ENTROPY = ("v0.2", "v0.2.0", "v0.3.0")
+FIRST = "v0.1"
+"""Its micro-batches are of all GPUs together, and it recomputes only when asked."""
+ALWAYS_ENTROPY = (FIRST, "v0.2", "v0.2.0", "v0.3.0")
 """Releases that compute the entropy whatever its coefficient is."""
-PADS = ("v0.2", "v0.2.0", "v0.3.0", "v0.4.0", "v0.4.1", "v0.5.0", "v0.6.0", "v0.6.1")
+PADS = (FIRST, "v0.2", "v0.2.0", "v0.3.0", "v0.4.0", "v0.4.1", "v0.5.0", "v0.6.0", "v0.6.1")
 """Releases that keep padding unless they are told to remove it."""
 LATEST = "v0.7.0"
 RELEASES = (*PADS, LATEST)

@@ -17,7 +17,7 @@ from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
 from trainfit.launch.verl import megatron, sft
 from trainfit.launch.verl.beside import ON_THE_CARD, RESERVED, leave_out_beside
-from trainfit.launch.verl.keys import ACTOR, LATEST, MODEL, OPTIMIZER, RELEASES
+from trainfit.launch.verl.keys import ACTOR, FIRST, LATEST, MODEL, OPTIMIZER, RELEASES
 from trainfit.launch.verl.layout import SAMPLE, put_gpus, read_batch, read_layout
 from trainfit.launch.verl.step import (
     read_entropy,
@@ -48,11 +48,11 @@ def _is_config(file: LaunchFile) -> bool:
 
 
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
-    """Read a launch as the release of this name takes it; unset: the latest."""
-    release = _release(version)
+    """Read a launch as the release of this name takes it; unset: the one that its keys are of."""
     trainer = _trainer(program)
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
+    release = _release(version, settings)
     for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
         settings[key] = named_by_its_end(settings[key])
     if trainer in sft.TRAINERS:
@@ -97,7 +97,7 @@ def _read_fsdp(
     read_batch(reading, draft, whose, sample, sequence_ranks=sp, replica_ranks=sp)
     read_precision(reading, draft, whose)
     read_optimizer(reading, draft)
-    read_recompute(reading, draft, whose)
+    read_recompute(reading, draft, release)
     if alone == sft.OLDER:
         sft.put_older_loss(reading, draft)
     else:
@@ -152,9 +152,15 @@ def _segments(program: TrainingProgram, draft: Draft) -> None:
         draft.default("/framework/expandable_segments", False, "PyTorch")
 
 
-def _release(version: str | None) -> str:
+def _release(version: str | None, settings: Mapping[str, Setting]) -> str:
+    """The release that is named; else the latest, or the first where micro-batches are counted as
+    only that one's examples and forks count them.
+    """
     if version is None:
-        return LATEST
+        key = f"{ACTOR}.ppo_micro_batch_size"
+        together, each = (settings.get(name) for name in (key, f"{key}_per_gpu"))
+        given = together is not None and together.value is not None
+        return FIRST if given and (each is None or each.value is None) else LATEST
     named = f"v{version.removeprefix('v')}".partition(".post")[0]
     if named not in RELEASES:
         raise LaunchError(Complaint(f"framework_version: of verl {', '.join(RELEASES)} are known"))

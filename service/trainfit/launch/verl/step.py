@@ -12,6 +12,7 @@ from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
     DTYPES,
+    FIRST,
     FSDP,
     MODEL,
     OPTIMIZER,
@@ -50,11 +51,11 @@ def read_optimizer(reading: Reading, draft: Draft) -> None:
     draft.default("/training/optimizer/implementation", "foreach", "PyTorch")
 
 
-def read_recompute(reading: Reading, draft: Draft, whose: str) -> None:
+def read_recompute(reading: Reading, draft: Draft, release: str) -> None:
     key, pointer = f"{MODEL}.enable_gradient_checkpointing", "/training/recompute/granularity"
-    enabled = reading.value(key, True, flag)
+    enabled = reading.value(key, release != FIRST, flag)
     if (setting := reading.get(key)) is None:
-        draft.default(pointer, "full", whose)
+        draft.default(pointer, "full" if enabled else None, f"verl {release}")
     elif enabled:
         draft.put(pointer, "full", setting)
 
