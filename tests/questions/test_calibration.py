@@ -36,9 +36,13 @@ MIB, GIB = 2**20, 2**30
 RUNS = Path(__file__).parents[1] / "data" / "reported_runs_fsdp1.jsonl"
 LLAMA: dict[str, Any] = {
     "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
-    "parallelism": {"num_gpus": 8, "tp": 2},
+    "parallelism": {
+        "num_gpus": 8,
+        "tp": 2,
+        "data_parallel_sharding_strategy": "optim_grads_params",
+    },
     "training": {"seq_length": 8192},
-    "framework": {"name": "megatron", "transformer_impl": "local"},
+    "framework": {"name": "megatron"},
     "gpu": "H100-80GB",
 }
 """Its requests are in no known order: what is reserved is a ratio."""
