@@ -49,7 +49,7 @@ SPEAKS = re.compile(
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
-OF_MEMORY = re.compile(r"memory|GiB|MiB", re.IGNORECASE)
+OF_MEMORY = re.compile(r"memory|(?:max|peak)_mem\b|GiB|MiB", re.IGNORECASE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
 SEPARATOR = re.compile(r"[:|\]]")
