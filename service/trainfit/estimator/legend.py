@@ -206,10 +206,12 @@ class PytorchLegend(Legend):
 
     def is_quantised(self, module: str) -> bool:
         """Whether the module's matrix is stored narrower than a product reads it: the head's is
-        not (transformers' get_keys_to_not_convert).
+        not (transformers' get_keys_to_not_convert), nor need those of experts be.
         """
-        narrow = self.adapters is not None and self.adapters.matrix_bytes < self.bytes
-        return narrow and module not in HEADS and not self.trains(module)
+        adapters = self.adapters
+        if adapters is None or adapters.matrix_bytes >= self.bytes or module in HEADS:
+            return False
+        return not self.trains(module) and (module != "experts" or adapters.with_experts)
 
     def product_bytes(self, module: str) -> int:
         """Bytes of an element of a product of the residual stream: autocast makes it narrow,

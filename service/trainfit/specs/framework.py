@@ -224,6 +224,11 @@ class Transformers(Part):
     liger_kernel: bool = Field(
         False, description="Fused norms, SwiGLU and loss (use_liger_kernel)."
     )
+    experts_one_by_one: bool = Field(
+        False,
+        description="Each expert runs its own linears, as in models of transformers before 5.0, in "
+        "place of grouped products of all.",
+    )
     loss_parallel: bool = Field(
         True,
         description="With tp: compute the loss over logits that tp ranks share. Of no effect under "

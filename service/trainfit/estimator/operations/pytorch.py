@@ -9,6 +9,7 @@ peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py and prototy
 """
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from trainfit.estimator.demands import Collective, Demand, Product
 from trainfit.estimator.ledger import OperationKind, Tensors
@@ -24,6 +25,9 @@ from trainfit.estimator.program import highest
 from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters, NarrowProducts
+
+MOST_BLOCKS = 8
+"""Blocks of memory in which a tensor of many experts comes: of 128 each holds some."""
 
 
 @dataclass(slots=True)
@@ -151,7 +155,7 @@ class Modules(Activations):
         if x in self._gathered:
             name = "input gradient, ordered by rank"
             parts.backward.append(self.tensor(name, rows, inputs))
-        self._weight(module, (features, inputs), parts, trained=trained)
+        self.weight(module, (features, inputs), parts, trained=trained)
         if bias and trained:
             gradient = self.tensor("bias gradient", features, width=sizes.gradient_bytes)
             parts.leaves.append(gradient)
@@ -220,16 +224,34 @@ class Modules(Activations):
         whole = self.sizes.bytes * self.sizes.n * x.shape[-1]
         return (Collective("tp", "gather", whole, whole),)
 
-    def _weight(self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool) -> None:
-        """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as."""
+    def of_each(
+        self,
+        name: str,
+        count: int,
+        *shape: int,
+        width: int | Fraction = 0,
+        role: Role | None = None,
+    ) -> Tensor:
+        """A tensor that so many experts have which are alike, in no more blocks than are worth
+        telling apart.
+        """
+        shape, blocks = (count, *shape) if count > 1 else shape, min(count, MOST_BLOCKS)
+        return self.tensor(name, *shape, width=width, role=role, storages=blocks)
+
+    def weight(
+        self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool, count: int = 1
+    ) -> None:
+        """A weight [out, in] with its gradient, its copy by autocast, or what it is stored as; or
+        so many that are read one after the other.
+        """
         sizes, quantised = self.sizes, self.sizes.is_quantised(module)
         narrows = sizes.narrows_head if module == "lm_head" else sizes.narrows
         if narrows and not quantised:
             role = Role.CACHED_BY_AUTOCAST if trained else None
-            parts.saves.append(self.tensor("weight in the narrow type", *shape, role=role))
+            parts.saves.append(self.of_each("weight in the narrow type", count, *shape, role=role))
         if trained:
-            gradient = self.tensor("weight gradient", *shape, width=sizes.gradient_bytes)
-            parts.leaves.append(gradient)
+            width = sizes.gradient_bytes
+            parts.leaves.append(self.of_each("weight gradient", count, *shape, width=width))
             if narrows:
                 name = "weight gradient in the narrow type"
                 parts.backward.append(self.tensor(name, *shape))

@@ -25,6 +25,7 @@ from trainfit.launch.transformers.changes import (
 )
 from trainfit.launch.transformers.engine import TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import TRAINERS_BATCH, check_evaluation
+from trainfit.launch.transformers.experts import put_experts
 from trainfit.launch.transformers.run import IN_PAIRS, TrainerRun, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
 from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
@@ -311,7 +312,7 @@ HUB_KERNELS = ("flash-attn", "flash-attn2", "flash-attn3", "vllm-flash-attn3", "
 
 
 def put_loss(run: TrainerRun, size: int | None, length: int | None) -> None:
-    """Set how the loss is computed, and which kernels are fused or compiled."""
+    """Set how the loss is computed, how experts run, and which kernels are fused or compiled."""
     draft, arguments = run.draft, run.arguments
     liger = arguments.is_on("use_liger_kernel")
     if liger:
@@ -319,6 +320,7 @@ def put_loss(run: TrainerRun, size: int | None, length: int | None) -> None:
         assert setting is not None
         draft.put("/framework/liger_kernel", True, setting)
     _put_compiled(run)
+    put_experts(run)
     if run.trainer.kind == "grpo":
         grpo.put_loss(run)
         return

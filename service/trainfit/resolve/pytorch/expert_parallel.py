@@ -31,6 +31,10 @@ def check_expert_parallel(
         pointer = "/framework/reshard_after_forward"
         message = "transformers lets go of layers after their forward where it divides experts"
         findings.add(pointer, "conflict", message, put(pointer, True))
+    if job.framework.experts_one_by_one:
+        pointer = "/framework/experts_one_by_one"
+        message = "transformers divides experts since 5.0, in grouped products"
+        findings.add(pointer, "conflict", message, put(pointer, False))
     if layout.expert_dp % layout.replicas:
         pointer = "/parallelism/data_parallel_replicate_size"
         message = f"{layout.ep} ranks that share experts do not fit into a replica"

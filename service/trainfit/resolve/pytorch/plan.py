@@ -218,6 +218,8 @@ class PytorchStep:
     loss_parallel: bool
     collects_outputs: bool
     """A pipeline keeps the logits of the whole batch."""
+    experts_one_by_one: bool
+    """Each expert has linears of its own, which run behind those of the one before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,6 +94,7 @@ def resolve_pytorch_step(
         logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
         loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
         collects_outputs=isinstance(framework, Torchtitan) and framework.collect_outputs,
+        experts_one_by_one=isinstance(framework, Transformers) and framework.experts_one_by_one,
     )
 
 

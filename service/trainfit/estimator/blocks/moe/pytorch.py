@@ -1,11 +1,11 @@
-"""Mixture of experts as modules of PyTorch, all experts in grouped products.
+"""Mixture of experts as modules of PyTorch, all experts in grouped products or one by one.
 
 Symbols: estimator.legend; T rows of the expert matrices, f_e and f_s widths of a routed expert and
 of the shared ones. Sources: transformers' integrations/moe.py (grouped_mm), modeling_qwen3_moe.py,
 modeling_nemotron_h.py and, where ranks share experts, distributed/expert_parallel.py (AllToAllEP).
 """
 
-from trainfit.estimator.blocks.moe import exchanged
+from trainfit.estimator.blocks.moe import exchanged, one_by_one
 from trainfit.estimator.blocks.moe.grouped import (
     ROUTED,
     first_product,
@@ -32,12 +32,16 @@ def mixture_of_experts(step: Modules, x: Tensor, block: Experts) -> None:
     narrowed = step.sizes.e > 1 and states.gathered < states.parameters
     width = FP32 if step.by.router_dtype == "fp32" and not narrowed else step.sizes.bytes
     _router(step, x, block)
+    read = x
     if block.latent is not None:
         (latent,) = step.named(latent=block.latent)
-        step.linear("fc1_latent_proj", x, latent, joins=True)
+        read = step.linear("fc1_latent_proj", x, latent, joins=True)
     with step.module(ROUTED):
-        run = exchanged.experts if step.sizes.e > 1 else _experts
-        run(step, block, width)
+        if step.way.step.experts_one_by_one:
+            one_by_one.experts(step, read, block, width)
+        else:
+            run = exchanged.experts if step.sizes.e > 1 else _experts
+            run(step, block, width)
     if block.latent is not None:
         combined = step.tensor("combined latent", x.shape[0], latent)
         step.linear("fc2_latent_proj", combined, step.sizes.h)

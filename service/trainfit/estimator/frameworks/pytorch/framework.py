@@ -161,11 +161,12 @@ def exchange(plan: PytorchPlan) -> Interval:
 
 
 def assumptions(plan: PytorchPlan) -> frozenset[str]:
-    """A later step, with all experts of a rank in grouped products, and as many images as there may
-    be.
+    """A later step, with all experts of a rank in grouped products unless they run one by one, and
+    as many images as there may be.
     """
-    always = {"interval-basis-pytorch", "later-step", "grouped-experts", "balanced-routing"}
-    return frozenset(always | ({ENCODER_BOUNDED} if bounded(plan) is not None else set()))
+    always = {"interval-basis-pytorch", "later-step", "balanced-routing"}
+    grouped = set() if plan.step.experts_one_by_one else {"grouped-experts"}
+    return frozenset(always | grouped | ({ENCODER_BOUNDED} if bounded(plan) is not None else set()))
 
 
 def costs(plan: PytorchPlan, *, replay: bool) -> Costs:
