@@ -139,10 +139,8 @@ def highest_of(
     """The highest moment of a segment, with `live` bytes kept by those before it; whether who has
     `received` its gradient holds it meanwhile.
     """
-    segment = placed.segment
+    segment = placed.segment.held() if received else placed.segment
     moment = segment.backward if backward else segment.forward
-    if received and segment.received is not None:
-        moment = segment.received
     direction = "backward" if backward else "forward"
     return PassPeak(
         f"{segment.name}_{direction}",

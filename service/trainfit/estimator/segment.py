@@ -4,7 +4,7 @@ The ledger is walked as a step runs it: forward, adding what each operation save
 the end, giving it back. The highest point of each walk is kept with the operation it falls on.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from trainfit.estimator.ledger import BlockOperation, Group, Lifetime, OperationKind
 from trainfit.resolve.megatron.plan import OFFLOADED
@@ -46,6 +46,10 @@ class Segment(NamedTuple):
     """The highest backward where the gradient that came is held until all of it is through, unless
     it is the same.
     """
+
+    def held(self) -> Self:
+        """The same where whoever runs it backward holds the gradient that came meanwhile."""
+        return self if self.received is None else self._replace(backward=self.received)
 
 
 class Sums(NamedTuple):
@@ -217,19 +221,16 @@ def rerun(
     reads and saves. Its `output` is there while it runs backward.
 
     In forward without gradients a part lets go of what it made before the next one starts. In
-    backward the whole stretch runs forward again before it runs backward, and holds the `gradient`
-    that it was given to its end. Source: megatron/core/tensor_parallel/random.py
-    (CheckpointFunction.backward).
+    backward the whole stretch runs forward again before it runs backward; the parts before the last
+    do so beside the `gradient` that it was given.
     """
     forward = max((part.forward for part in parts), key=lambda moment: moment.total)
     gradients = sum(part.gradients for part in parts)
     best = Moment("", 0, 0)
     above = 0
     for number, part in enumerate(parts, 1):
-        backward, held = part.received or part.backward, output
-        if number < len(parts):
-            backward, held = part.backward, output + gradient
-        for moment, extra in ((part.forward, gradient), (backward, held)):
+        held = output + gradient * (number < len(parts))
+        for moment, extra in ((part.forward, gradient), (part.backward, held)):
             borrowed = above + moment.total + extra
             candidate = moment._replace(kept=kept - cached - read, borrowed=borrowed)
             best = max(best, candidate, key=lambda each: each.total)

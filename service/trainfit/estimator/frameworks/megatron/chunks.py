@@ -262,7 +262,7 @@ class MegatronLedger:
         act, depths = self.sizes.act, self.run.mtp_layers
         if not self.recomputes_mtp:
             return walk("mtp", self._mtp_table, (1 + depths) * act)
-        part = walk("mtp", self._mtp_table, act)
+        part = walk("mtp", self._mtp_table, act).held()
         waiting = (1 + depths) * act
         return rerun("mtp", [part], 2 * act, waiting, read=2 * act, output=waiting)
 
@@ -297,10 +297,11 @@ class MegatronLedger:
 
     def _run_again(self, kinds: tuple[int, ...]) -> Segment:
         """Full recompute keeps the input [n', h] of the group, which its first layer then saves, or
-        a share of it; what the group makes again is held until its backward is over. Source:
-        megatron/core/tensor_parallel/random.py (CheckpointFunction).
+        a share of it; what the group makes again and the gradient that it is given are held until
+        its backward is over. Source: megatron/core/tensor_parallel/random.py (CheckpointFunction).
         """
-        parts = [self.layer_segments[kind] for kind in kinds]
+        *before, last = [self.layer_segments[kind] for kind in kinds]
+        parts = [*before, last.held()]
         name, act = parts[-1].name, self.sizes.act
         if self.run.step.recompute.distribute_saved_activations:
             return rerun(name, parts, act // self.sizes.t, act, output=act)

@@ -303,8 +303,8 @@ class PytorchLedger:
         """
         act, cached, before = self.numbers.act, 0, table.before_saved
         reentrant = self.plan.step.checkpointing.reentrant
-        if reentrant and segment.received is not None:
-            segment = segment._replace(backward=segment.received)
+        if reentrant:
+            segment = segment.held()
         if table.holds_input:
             forward = segment.forward._replace(borrowed=segment.forward.borrowed - act)
             segment = segment._replace(forward=forward)
