@@ -189,6 +189,21 @@ def test_every_finding_is_told_at_once() -> None:
     assert "/training/seq_length" in pointers
 
 
+def test_all_that_is_suggested_holds_together() -> None:
+    """No length is offered for a tensor parallel size that has to change."""
+    job: dict[str, Any] = {
+        "model": LLAMA,
+        "parallelism": {"tp": 3, "sequence_parallel": True},
+        "training": {"seq_length": 4096},
+    }
+    found = refusal(job).findings
+    assert {each.pointer for each in found} >= {"/parallelism/tp", "/training/seq_length"}
+    changes = {change.path: change.value for each in found for change in each.suggestion}
+    assert changes == {"/parallelism/tp": 2}
+    job["parallelism"]["tp"] = 2
+    assert plan_of(Job.model_validate(job)).layout.tp == 2
+
+
 def test_every_default_is_echoed_with_its_origin() -> None:
     plan = plan_of(Job.model_validate({"model": DEEPSEEK, "parallelism": {"tp": 4, "pp": 61}}))
     defaults = {default.pointer: default for default in plan.defaults}

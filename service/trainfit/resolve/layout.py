@@ -265,12 +265,14 @@ def _check_sequence(job: Job, conventions: Conventions, findings: Findings) -> N
         why = "2 * cp" if given.cp > 1 else "tp, with sequence parallelism"
         if given.cp > 1 and shares_sequence(given, conventions):
             why = "2 * cp and cp * tp"
-        findings.add(
-            "/training/seq_length",
-            "sequence_not_divisible",
-            f"a sequence of {length} tokens does not divide by {parts} ({why}); {nearest} does",
-            put("/training/seq_length", nearest),
-        )
+        message = f"a sequence of {length} tokens does not divide by {parts} ({why})"
+        # A length that suits a tensor parallel size which has to change would be wrong once it has.
+        if any(each.pointer == f"{PARALLELISM}/tp" for each in findings.found):
+            findings.add("/training/seq_length", "sequence_not_divisible", message)
+        else:
+            change = put("/training/seq_length", nearest)
+            message = f"{message}; {nearest} does"
+            findings.add("/training/seq_length", "sequence_not_divisible", message, change)
 
 
 def _check_levels(given: Parallelism, findings: Findings) -> None:

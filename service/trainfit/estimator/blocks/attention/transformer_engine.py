@@ -5,12 +5,13 @@ megatron/core/transformer/attention.py.
 """
 
 from trainfit.estimator.ledger import Tensors
+from trainfit.estimator.operations.core_attention import CORE, PROJECTED
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.megatron.plan import OFFLOADED
 from trainfit.specs.blocks import Attention
 
-CORE = (OFFLOADED + "core_attn",)
+WITH_CORE = (OFFLOADED + CORE,)
 
 HONOURS = frozenset({"gate_width", "k_norm", "q_norm", "sinks"})
 
@@ -31,18 +32,18 @@ def attention(step: TransformerEngine, x: Tensor, block: Attention) -> None:
         if block.k_norm is not None:
             heads.append(step.tensor("k before its norm", n, g, d))
         step.head_norms(block.q_norm.kind, *heads)
-    q = step.tensor("q", n, a, d, dropped_by=CORE)
-    k = step.tensor("k", n, g, d, dropped_by=CORE)
-    v = step.tensor("v", n, g, d_v, dropped_by=CORE)
+    q = step.tensor("q", n, a, d, dropped_by=WITH_CORE)
+    k = step.tensor("k", n, g, d, dropped_by=WITH_CORE)
+    v = step.tensor("v", n, g, d_v, dropped_by=WITH_CORE)
     step.split_heads(projected, q, k, v, rotates=block.rope)
+    # Attention.forward names them until linear_proj has run.
     beside: Tensors = (projected,)
     if step.exchanges_heads or step.passes_keys_round:
         beside = (projected, q, k, v) if step.exchanges_heads else (projected, k, v)
+    leaves_by = () if gate else PROJECTED
+    out = step.attention(
+        q, k, v, dropped_by=leaves_by, sinks=block.sinks, window=block.window, beside=beside
+    )
     if gate:
-        out = step.attention(
-            q, k, v, dropped_by=(), sinks=block.sinks, window=block.window, beside=beside
-        )
         out = step.output_gate(out, gate)
-    else:
-        out = step.attention(q, k, v, sinks=block.sinks, window=block.window, beside=beside)
     step.row_linear("linear_proj", out, block.output_size or step.sizes.h, beside=beside)

@@ -23,9 +23,9 @@ class Rows(NamedTuple):
 
 
 def rows_of(block: Experts, sizes: Legend, routing: Routing) -> Rows:
-    """Half of what rows are filled up to is empty. Sources: megatron/core/transformer/moe/
-    moe_utils.py (get_capacity), token_dispatcher.py (_HybridEPManager.setup_metadata),
-    paged_stash.py (allocate_stash_buffers).
+    """Padding to `align` leaves half of it empty for each expert, on average. Sources:
+    megatron/core/transformer/moe/moe_utils.py (get_capacity), token_dispatcher.py
+    (_HybridEPManager.setup_metadata), paged_stash.py (allocate_stash_buffers).
     """
     sent = sizes.n_shard * block.top_k
     if routing.capacity_factor:

@@ -34,8 +34,8 @@ HONOURS = frozenset({"clamped", "latent", "shared_ffn", "shared_gate"})
 
 
 def mixture_of_experts(step: TransformerEngine, x: Tensor, block: Experts) -> None:
-    """Shared experts, router, dispatch, experts, combination. Experts of a latent are dispatched
-    and combined in its width, between two projections.
+    """Shared experts, router, dispatch, experts, combination. With a latent, rows are projected to
+    its width before dispatch, and back after combination.
     """
     routing = step.run.routing
     rows = rows_of(block, step.sizes, routing)
@@ -136,6 +136,8 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int)
         (kept_rows,) = step.named(T_k=kept_rows)
         step.stashes(x, kept_rows)
         step.stashes(projected, kept_rows)
+    else:
+        kept_rows = received
     step.grouped_linear("experts_fc1", x, projected, experts)
     kept = [step.tensor("row probabilities", kept_rows, width=routing.probability_bytes)]
     if not (block.gated and step.run.framework.bias_activation_fusion):
