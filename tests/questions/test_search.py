@@ -91,7 +91,7 @@ def test_listed_values_are_tried_and_no_others() -> None:
         ({"gpu": {"memory_bytes": 2**36}}, {}, "/gpu", "links between GPUs are not known"),
         ({}, {"objective": "cheapest"}, "", "needs a price"),
         ({}, {"alternatives": {"/training/nothing": [1]}}, "/alternatives", "nothing"),
-        ({"gpu": None}, {}, "", "name the card"),
+        ({"gpu": None}, {}, "", "name the GPU"),
         (
             {"parallelism": {}},
             {"alternatives": {"/training/seq_length": list(range(1, 17))}, "max_gpus": 131_072},

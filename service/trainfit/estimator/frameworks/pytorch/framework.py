@@ -24,6 +24,7 @@ from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import (
     MEASURED_PYTORCH_RUNS,
     PYTORCH_PERMILLE,
+    QUANTISED_PERMILLE,
     UNMEASURED_PERMILLE,
     all_to_all,
 )
@@ -139,13 +140,13 @@ def trains(plan: PytorchPlan) -> Trained:
 
 
 def stray_permille(plan: PytorchPlan) -> int:
-    """No run was measured with a pipeline, expert parallelism, DeepSpeed or quantised weights."""
+    """No run was measured with a pipeline, expert parallelism or DeepSpeed."""
     mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    quantised = trains(plan) == "adapters_on_quantized"
     deepspeed = plan.step.data_parallelism.engine == "deepspeed"
     split = plan.layout.pipeline.pp > 1 or plan.layout.ep > 1
-    unmeasured = mixers or quantised or deepspeed or split
-    return UNMEASURED_PERMILLE if unmeasured else PYTORCH_PERMILLE
+    if mixers or deepspeed or split:
+        return UNMEASURED_PERMILLE
+    return QUANTISED_PERMILLE if trains(plan) == "adapters_on_quantized" else PYTORCH_PERMILLE
 
 
 def expert_groups(plan: PytorchPlan) -> list[int]:
