@@ -11,6 +11,7 @@ from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.kernels import put_kernels
 from trainfit.launch.axolotl.keys import FSDP, LAUNCHED, RENAMED
+from trainfit.launch.axolotl.preferences import with_loop
 from trainfit.launch.axolotl.releases import with_pinned
 from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
@@ -26,7 +27,6 @@ from trainfit.launch.transformers.engine import STRATEGIES, TrainerEngine, put_c
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
 from trainfit.launch.transformers.precision import Weights, put_precision
-from trainfit.launch.transformers.preferences import LOSS, Reference, put_orpos, put_preference
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
 from trainfit.launch.transformers.run import Trainer, TrainerRun
@@ -44,7 +44,6 @@ from trainfit.launch.transformers.step import (
     reentrant_matters,
 )
 from trainfit.launch.transformers.targets import put_linears
-from trainfit.launch.transformers.trainers import OTHER, refuse_offloaded_copy
 
 WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
@@ -89,7 +88,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     draft.default("/framework/name", "transformers", "the format of the launch")
     put_named_model(run)
     engine, num_gpus = put_layout(run, filled=True)
-    run = replace(_rewarded(run), mixed=_mixed(run))
+    run = replace(with_loop(run), mixed=_mixed(run))
     if run.arguments.get("per_device_train_batch_size") is None:
         draft.default(MICRO_BATCH, 1, WHOSE)
     size = put_batch(run, num_gpus) or 1
@@ -163,50 +162,6 @@ def _launched(run: TrainerRun) -> TrainerRun:
 
 def _words(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else str(value).split()
-
-
-def _rewarded(run: TrainerRun) -> TrainerRun:
-    """The run with the loop that rl names, or that of rewards."""
-    rl, rewarded = run.arguments.get("rl"), run.arguments.get("reward_model")
-    if rewarded is not None and run.arguments.is_on("reward_model"):
-        return replace(run, trainer=Trainer("rewards", rewarded))
-    if rl is None:
-        return run
-    adapted = run.arguments.word("adapter") in ("lora", "qlora")
-    own = adapted and not run.arguments.is_on("rl_adapter_ref_model")
-    if rl.value in ("dpo", "ipo"):
-        before = run.arguments.is_on("precompute_ref_log_probs")
-        reference: Reference = "none" if before else "base" if own else "copy"
-        put_preference(run, rl, reference, by="trl-1.6")  # axolotl's pyproject.toml: trl==1.8.0
-        refuse_offloaded_copy(run, rl)
-        return replace(run, trainer=Trainer("dpo", rl))
-    if rl.value in ("simpo", "orpo"):
-        put_orpos(run, rl, own=rl.value == "orpo", by="trl-orpo-0.15")
-        if rl.value == "simpo" and not own:
-            run.draft.leave_out(rl, NEEDLESS_COPY)
-        return replace(run, trainer=Trainer("dpo", rl))
-    if rl.value == "kto" and adapted:
-        put_preference(run, rl, "base", by="trl-kto-1.8")
-        if not own:
-            run.draft.leave_out(rl, NEEDLESS_COPY)
-        return replace(run, trainer=Trainer("kto", rl))
-    if rl.value == "kto":
-        run.draft.leave_out(rl, TWO_COPIES)
-        return replace(run, trainer=Trainer("kto", rl))
-    run.draft.leave_out(rl, OTHER)
-    return replace(run, trainer=Trainer("other", rl))
-
-
-NEEDLESS_COPY = Effect(
-    "a reference model is loaded besides, which nothing runs",
-    "raises",
-    "axolotl's train.py (setup_reference_model), core/builders/rl.py",
-    within={f"{LOSS}/reference": "copy"},
-)
-TWO_COPIES = (
-    "without an adapter axolotl loads a reference model that KTO does not run, and TRL another one "
-    "that it does: not modelled"
-)
 
 
 def _put_recompute(run: TrainerRun) -> None:
