@@ -67,7 +67,7 @@ def buffer(
     """The buffer of parameters in the order of their modules. Without a `bucket_size` there is
     one bucket, but for parameters that stages share.
     """
-    multiple = lcm(ranks, BUCKET_END, BUCKET_END_FOR_BANDWIDTH if for_bandwidth else 1)
+    multiple = _multiple(ranks, for_bandwidth=for_bandwidth)
     buckets: list[Bucket] = []
     placed: list[tuple[int, LocalParameter]] = []
     start = at = 0
@@ -107,7 +107,7 @@ def buffer_of_wholes(
     """The same where each parameter is in the share of one rank: of a bucket the largest comes
     first, each to the rank that has least. All shares are as large as the largest.
     """
-    multiple = lcm(ranks, BUCKET_END, BUCKET_END_FOR_BANDWIDTH if for_bandwidth else 1)
+    multiple = _multiple(ranks, for_bandwidth=for_bandwidth)
     buckets: list[Bucket] = []
     waiting: list[LocalParameter] = []
     numel = largest = 0
@@ -139,6 +139,11 @@ def _of_wholes(
         start + ranks * share,
         tuple([(start + rank * share + at, parameter) for rank, at, parameter in placed]),
     )
+
+
+def _multiple(ranks: int, *, for_bandwidth: bool) -> int:
+    """Of which elements a bucket's end is one."""
+    return lcm(ranks, BUCKET_END, BUCKET_END_FOR_BANDWIDTH if for_bandwidth else 1)
 
 
 def _up(value: int, multiple: int) -> int:
