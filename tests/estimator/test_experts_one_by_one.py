@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from trainfit.estimator.allocator import Allocate
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.memo import Memo
@@ -73,6 +74,44 @@ def test_the_trace_asks_for_as_much_as_the_ledger_says(stored: str) -> None:
     recorded = trace(made, Memo())
     assert recorded is not None
     assert recorded.peak_bytes == stage.allocated_bytes.expected
+
+
+def small(experts: int, layers: int = 2) -> PytorchPlan:
+    config = {
+        "model_type": "mixtral",
+        "hidden_size": 512,
+        "intermediate_size": 1024,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "num_hidden_layers": layers,
+        "num_local_experts": experts,
+        "num_experts_per_tok": 2,
+        "vocab_size": 1000,
+    }
+    job = {
+        "model": {"hf_config": config},
+        "training": {"precision": "bf16-pure", "seq_length": 64, "num_microbatches": 1},
+        "framework": {"name": "transformers", "experts_one_by_one": True},
+    }
+    made = plan_of(Job.model_validate(job))
+    assert isinstance(made, PytorchPlan)
+    return made
+
+
+def test_every_expert_asks_for_its_own_gradients() -> None:
+    """Three matrices [1024, 512] of 2 bytes of each of 16 experts in two layers: blocks of 1 MiB
+    come from other segments than one of all would.
+    """
+    recorded = trace(small(16), Memo())
+    assert recorded is not None
+    asked = [each.nbytes for each in recorded.later if isinstance(each, Allocate)]
+    assert asked.count(2 * 1024 * 512) >= 3 * 16 * 2
+
+
+def test_so_many_experts_that_a_replay_takes_seconds_have_a_ratio() -> None:
+    for layers, basis in ((8, "replayed"), (9, "ratio")):
+        (stage,) = estimate(small(256, layers)).stages
+        assert stage.reserved_basis == basis
 
 
 def test_nothing_is_assumed_of_grouped_products() -> None:

@@ -26,9 +26,6 @@ from trainfit.estimator.run import PytorchWay
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.resolve.pytorch.plan import Adapters, NarrowProducts
 
-MOST_BLOCKS = 8
-"""Blocks of memory in which a tensor of many experts comes: of 128 each holds some."""
-
 
 @dataclass(slots=True)
 class Parts:
@@ -232,11 +229,9 @@ class Modules(Activations):
         width: int | Fraction = 0,
         role: Role | None = None,
     ) -> Tensor:
-        """A tensor that so many experts have which are alike, in no more blocks than are worth
-        telling apart.
-        """
-        shape, blocks = (count, *shape) if count > 1 else shape, min(count, MOST_BLOCKS)
-        return self.tensor(name, *shape, width=width, role=role, storages=blocks)
+        """A tensor that so many experts have which are alike, each its own."""
+        shape = (count, *shape) if count > 1 else shape
+        return self.tensor(name, *shape, width=width, role=role, storages=count)
 
     def weight(
         self, module: str, shape: tuple[int, int], parts: Parts, *, trained: bool, count: int = 1

@@ -17,7 +17,7 @@ from trainfit.estimator.frameworks.pytorch.requests.unit import divides_joined
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.frameworks.pytorch.states import trained_parameters as _trained
 from trainfit.estimator.frameworks.pytorch.towers import bounded
-from trainfit.estimator.frameworks.pytorch.trace import is_traced
+from trainfit.estimator.frameworks.pytorch.trace import experts_in_turn, is_traced
 from trainfit.estimator.frameworks.pytorch.trace import trace as _trace
 from trainfit.estimator.local_parameters import ParameterTable, parameters_of
 from trainfit.estimator.memo import Memo
@@ -173,10 +173,10 @@ def assumptions(plan: PytorchPlan) -> frozenset[str]:
 def costs(plan: PytorchPlan, *, replay: bool) -> Costs:
     """Measured over the models of tests/bench; two backwards take longer than one. Where requests
     are known, each layer asks for some hundred tensors in each of two steps, which are replayed as
-    two releases would.
+    two releases would, and so does each expert that runs in turn for some tens.
     """
     if replay and (is_traced(plan) or requests.is_traced(plan)):
-        return Costs(kind=2_500, layer=1_400, rank=120, chunk=0)
+        return Costs(once=700 * experts_in_turn(plan), kind=2_500, layer=1_400, rank=120, chunk=0)
     if plan.layout.pipeline.schedule in SPLIT_BACKWARD:
         return Costs(kind=1_600, layer=60, rank=120, chunk=700)
     return Costs(kind=800, layer=35, rank=120, chunk=350)

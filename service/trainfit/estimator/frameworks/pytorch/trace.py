@@ -30,6 +30,8 @@ MOST_PASSES = 256
 """Layers that a recorded step runs forward, each some hundreds of requests: those of the largest
 models that are trained, over two micro-batches.
 """
+MOST_EXPERTS = 2_048
+"""Experts that it runs one by one, each some tens of requests: all of OLMoE's, over two."""
 
 
 def is_traced(plan: PytorchPlan) -> bool:
@@ -47,15 +49,16 @@ def is_traced(plan: PytorchPlan) -> bool:
 
 def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
-    and an optimizer's step that does, and not too many layers. Attention with sinks does not,
-    nor an embedding whose moments are wider than others, nor products that are one function with
-    their adapters, nor adapters that learn lengths, nor a reference.
+    and an optimizer's step that does, and not too many layers or experts in turn. Attention with
+    sinks does not, nor an embedding whose moments are wider than others, nor products that are one
+    function with their adapters, nor adapters that learn lengths, nor a reference.
     """
-    passes = plan.model.num_layers * min(2, plan.batch.num_microbatches)
+    times = min(2, plan.batch.num_microbatches)
     step, optimizer, adapters = plan.step, plan.step.optimizer, plan.step.adapters
     record = OPTIMIZERS[optimizer.name]
     return (
-        passes <= MOST_PASSES
+        plan.model.num_layers * times <= MOST_PASSES
+        and experts_in_turn(plan) * times <= MOST_EXPERTS
         and step.preference is None
         and step.data_parallelism.zero is None
         and not step.data_parallelism.on_host
@@ -72,6 +75,15 @@ def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
             for block in sublayer.blocks
         )
     )
+
+
+def experts_in_turn(plan: PytorchPlan) -> int:
+    """Experts of all layers that run one by one."""
+    if not plan.step.experts_one_by_one:
+        return 0
+    kinds, pattern = plan.model.layer_kinds, plan.model.pattern
+    blocks = (block for kind in pattern for block in kinds[kind].blocks)
+    return sum(block.experts for block in blocks if isinstance(block, Experts))
 
 
 def trace(shares: Shares, content: Content) -> Trace:
