@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from time import process_time
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import trainfit
 from trainfit.questions.python import estimate, reconcile
 from trainfit.watch import (
     MemoryWarning,
@@ -21,6 +23,7 @@ from trainfit.watch import (
 )
 from trainfit.watch.memory import MOST_READINGS
 
+SERVICE = Path(trainfit.__file__).parents[1]
 GIB = 2**30
 JOB: dict[str, Any] = {
     "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
@@ -85,6 +88,41 @@ def test_what_was_read_stands_beside_what_was_predicted() -> None:
     assert "headroom" in {each.id for each in report.findings}
 
 
+def test_what_is_read_of_a_run_of_which_nothing_is_known_can_be_printed() -> None:
+    card = Card()
+    watch = MemoryWatch(rank=0, cuda=card)
+    run(watch, card, 3)
+    assert "reserved_bytes.all.peak: " in str(watch.report())
+
+
+def test_a_watch_that_compares_nothing_needs_no_package(tmp_path: Path) -> None:
+    """A container that trains has PyTorch, and none of the service's packages. `-S` leaves out all
+    that is installed, and `torch` is a file.
+    """
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").touch()
+    (tmp_path / "torch" / "cuda.py").write_text(
+        "memory_stats = lambda: {'allocated_bytes.all.peak': 2**30}\n"
+        "mem_get_info = lambda: (2**30, 2**31)\n"
+    )
+    loop = f"""
+import sys
+sys.path[:0] = {[str(tmp_path), str(SERVICE)]!r}
+from trainfit.watch import MemoryWatch
+with MemoryWatch(rank=0, folder={str(tmp_path)!r}) as watch:
+    watch.moment("model")
+    watch.step_end()
+    print(watch.report())
+    raise RuntimeError("CUDA out of memory.")
+"""
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", loop], capture_output=True, text=True)
+    assert "allocated_bytes.all.peak: 1.0 GiB, step 1" in done.stdout
+    assert "RuntimeError: CUDA out of memory." in done.stderr
+    question = json.loads((tmp_path / "trainfit-out-of-memory-rank0.json").read_text())
+    assert len(question["run"]["measurements"]) == 14
+    assert reconcile(JOB, **question["run"]).coverage.ranks == [0]
+
+
 def test_its_figures_are_what_reconcile_takes() -> None:
     card = Card()
     watch = MemoryWatch(JOB, rank=3, cuda=card)
@@ -111,6 +149,23 @@ def test_the_second_step_is_told_before_it_begins(known: bool) -> None:
     assert watch.foretold is not None
     expected = resident + adds
     assert watch.foretold.allocated_bytes / GIB == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_the_backward_took_is_what_the_second_step_adds(known: bool) -> None:
+    """Where the optimizer's step is the highest moment of the first, that is none of the second:
+    weights of 10 GiB and gradients of 10, moments of 20, activations of 12.
+    """
+    card = Card()
+    watch = MemoryWatch(JOB if known else None, rank=0, cuda=card)
+    card.use(10, 10)
+    watch.moment("model")
+    card.use(20, 22)
+    watch.before_optimizer()
+    card.use(30, 40)
+    watch.step_end()
+    assert watch.foretold is not None
+    assert watch.foretold.allocated_bytes == (30 + 12) * GIB
 
 
 def test_nothing_is_warned_of_where_there_is_room() -> None:
@@ -182,9 +237,12 @@ def test_a_trainer_of_transformers_calls_it(monkeypatch: pytest.MonkeyPatch) -> 
     watch = MemoryWatch(rank=0, cuda=Card())
     callback = trainer_callback(watch)
     callback.on_train_begin(None, None, None, model=None)
+    callback.on_pre_optimizer_step(None, None, None, model=None)
     callback.on_step_end(None, SimpleNamespace(global_step=7), None, model=None)
+    callback.on_pre_optimizer_step(None, None, None, model=None)
     assert [(each.step, each.moment) for each in watch.readings] == [
         (0, "model"),
+        (0, "before the optimizer step"),
         (7, "end of a step"),
     ]
 
@@ -194,12 +252,13 @@ def test_a_trainer_of_lightning_calls_it(monkeypatch: pytest.MonkeyPatch, tmp_pa
     watch = MemoryWatch(rank=0, folder=tmp_path, cuda=Card())
     callback = lightning_callback(watch)
     callback.on_train_start(None, None)
+    callback.on_before_optimizer_step(None, None, None)
     callback.on_train_batch_end(SimpleNamespace(global_step=1), None, None, None, 0)
     callback.on_exception(None, None, ValueError("shapes"))
     assert not list(tmp_path.iterdir())
     with pytest.warns(MemoryWarning):
         callback.on_exception(None, None, OutOfMemoryError("CUDA out of memory."))
-    assert [each.step for each in watch.readings] == [0, 1]
+    assert [each.step for each in watch.readings] == [0, 0, 1]
     assert len(list(tmp_path.iterdir())) == 1
 
 

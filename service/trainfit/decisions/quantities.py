@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from trainfit.estimator.results import Interval
+if TYPE_CHECKING:
+    from trainfit.estimator.results import Interval
 
 GIB = 2**30
 MIB = 2**20

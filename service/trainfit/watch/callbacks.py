@@ -25,6 +25,9 @@ def trainer_callback(watch: MemoryWatch) -> Any:
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
             watch.moment(MODEL)
 
+        def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
+            watch.before_optimizer()
+
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:  # noqa: ARG002
             watch.step_end(state.global_step)
 
@@ -40,6 +43,9 @@ def lightning_callback(watch: MemoryWatch) -> Any:
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
             watch.moment(MODEL)
+
+        def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
+            watch.before_optimizer()
 
         def on_train_batch_end(
             self,

@@ -7,30 +7,28 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from trainfit.decisions.quantities import gib, gib_range, plain
-from trainfit.decisions.reconcile.comparison import (
-    ComparedFigure,
-    comparable,
-    comparisons,
-    stage_of,
-)
-from trainfit.decisions.reconcile.findings import Retries, RunFinding, findings
-from trainfit.estimator.results import Estimate, Stage
-from trainfit.questions.python import AsJob, document_of, estimate
-from trainfit.specs.job import Job
-from trainfit.specs.reconcile import Figure
-from trainfit.watch.reading import CounterReading, Cuda, read
+from trainfit.watch.reading import CounterReading, Cuda, WatchedFigure, read
+
+if TYPE_CHECKING:
+    from trainfit.decisions.reconcile.comparison import ComparedFigure
+    from trainfit.decisions.reconcile.findings import RunFinding
+    from trainfit.estimator.results import Estimate
+    from trainfit.questions.python import AsJob
+    from trainfit.watch.prediction import Prediction
 
 EVERY_STEP = 3
 """Steps of which each is read: states are made in the first, and the third is as those after it."""
 MOST_READINGS = 128
 """When there are more, every other one is forgotten, and half as many are made."""
 END_OF_STEP = "end of a step"
+BEFORE_OPTIMIZER = "before the optimizer step"
 
 
 class MemoryWarning(UserWarning):
@@ -54,12 +52,13 @@ class Foretold(NamedTuple):
 class MemoryReport(NamedTuple):
     """What was read, beside what was predicted where that is known."""
 
-    figures: list[Figure]
+    figures: list[WatchedFigure]
     comparisons: list[ComparedFigure]
     findings: list[RunFinding]
 
     def __str__(self) -> str:
-        return "\n".join([*map(_compared, self.comparisons), *(f.message for f in self.findings)])
+        compared = [*map(_compared, self.comparisons), *(f.message for f in self.findings)]
+        return "\n".join(compared or _last(self.figures))
 
 
 class MemoryWatch:
@@ -79,8 +78,11 @@ class MemoryWatch:
         folder: str | os.PathLike[str] | None = ".",
         cuda: Cuda | None = None,
     ) -> None:
-        self._job = None if of is None or isinstance(of, Estimate) else document_of(of, Job)
-        self.estimate = estimate(self._job) if self._job is not None else cast(Estimate | None, of)
+        self.prediction: Prediction | None = None
+        if of is not None:
+            from trainfit.watch import prediction
+
+            self.prediction = prediction.Prediction(of)
         self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
         self.readings: list[CounterReading] = []
         self.foretold: Foretold | None = None
@@ -88,10 +90,19 @@ class MemoryWatch:
         self._folder = folder
         self._every = every
         self._step = self._next = 0
+        self._stepped = False
 
     def moment(self, name: str) -> None:
         """Read what is so now: "model", "optimizer", "evaluation"."""
         self.readings.append(read(self._cuda, self._step, name))
+
+    def before_optimizer(self) -> None:
+        """A backward has ended, and the optimizer is to step. Read is the first time alone: states
+        are made behind it, and what it had at its peak stands beside them from the second step on.
+        """
+        if not self._stepped:
+            self.moment(BEFORE_OPTIMIZER)
+            self._stepped = True
 
     def step_end(self, step: int | None = None) -> None:
         """A step has ended, the `step`-th of the run; unset, the next. Warns behind the first one
@@ -101,7 +112,7 @@ class MemoryWatch:
         self._step = self._step + 1 if step is None else step
         if self._step < self._next:
             return
-        first = not any(each.moment == END_OF_STEP for each in self.readings)
+        first, self._stepped = not self._next, True
         self.readings.append(read(self._cuda, self._step, END_OF_STEP))
         self._next = self._step + (1 if self._step < EVERY_STEP else self._every)
         if first:
@@ -113,18 +124,17 @@ class MemoryWatch:
     def report(self) -> MemoryReport:
         """What was read, beside what was predicted."""
         figures = [f for each in self.readings for f in each.figures(self.rank)]
-        if self.estimate is None:
+        if self.prediction is None:
             return MemoryReport(figures, [], [])
-        found = comparisons(comparable(figures), self.estimate)
-        retries = [Retries(self.rank, each.retries) for each in self.readings]
-        return MemoryReport(figures, found, findings(figures, found, retries, self.estimate, None))
+        return MemoryReport(figures, *self.prediction.beside(figures, self.readings, self.rank))
 
     def question(self, error: BaseException | None = None) -> dict[str, Any]:
         """The request to send to POST /v1/reconcile about the run."""
-        figures = [each.model_dump(mode="json") for each in self.report().figures]
+        figures = [f._asdict() for each in self.readings for f in each.figures(self.rank)]
         artifacts = [] if error is None else [{"name": f"rank {self.rank}", "text": str(error)}]
         run = {"artifacts": artifacts, "measurements": figures}
-        return {**(self._job or {}), "run": run}
+        job = {} if self.prediction is None else self.prediction.job
+        return {**job, "run": run}
 
     def out_of_memory(self, error: BaseException) -> Path | None:
         """Leave the question in the folder, and say where."""
@@ -148,28 +158,25 @@ class MemoryWatch:
             self.out_of_memory(error)
 
     def _foretell(self) -> None:
-        """What the second step will take: what is there now, with states, and what a step adds."""
-        now = self.readings[-1]
-        stage = self._stage()
-        if stage is not None:
+        """What the second step will take: what is there now, with states, and what a step adds: as
+        read before the optimizer stepped, else as predicted, else at most.
+        """
+        now, before = self.readings[-1], self.readings[0]
+        stage = None if self.prediction is None else self.prediction.stage(self.rank)
+        backward = [each for each in self.readings[1:] if each.moment == BEFORE_OPTIMIZER]
+        if stage is None or backward:
+            peak = (backward or [now])[0]["allocated_bytes.all.peak"]
+            adds = peak - before["allocated_bytes.all.current"]
+            slack = now["reserved_bytes.all.peak"] - now["allocated_bytes.all.peak"]
+        else:
             adds = stage.allocated_bytes.expected - stage.resident_bytes
             slack = stage.reserved_bytes.expected - stage.allocated_bytes.expected
-        else:
-            before = self.readings[0] if len(self.readings) > 1 else now
-            adds = now["allocated_bytes.all.peak"] - before["allocated_bytes.all.current"]
-            slack = now["reserved_bytes.all.peak"] - now["allocated_bytes.all.peak"]
         allocated = now["allocated_bytes.all.current"] + max(0, adds)
         outside = now.device_used - now["reserved_bytes.all.current"]
         reserved = max(allocated + max(0, slack), now["reserved_bytes.all.current"])
         self.foretold = Foretold(allocated, reserved + max(0, outside), now.capacity)
         if self.foretold.allocated_bytes + max(0, outside) > now.capacity:
             warnings.warn(str(self.foretold), MemoryWarning, stacklevel=4)
-
-    def _stage(self) -> Stage | None:
-        if self.estimate is None:
-            return None
-        number, _ = stage_of(self.rank, self.estimate)
-        return None if number is None else self.estimate.stages[number]
 
 
 def is_full_memory(error: BaseException) -> bool:
@@ -185,3 +192,9 @@ def _compared(each: ComparedFigure) -> str:
         f"{each.quantity}: {gib(each.measured_bytes)} GiB, {plain(each.verdict)} "
         f"{gib_range(each.predicted)}, expected {gib(each.predicted.expected)}"
     )
+
+
+def _last(figures: Sequence[WatchedFigure]) -> list[str]:
+    """What each counter had when it was last read."""
+    last = {each.counter: each for each in figures}
+    return [f"{each.counter}: {gib(each.bytes)} GiB, step {each.step}" for each in last.values()]

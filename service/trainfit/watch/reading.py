@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from trainfit.specs.artifacts import Counter
-from trainfit.specs.reconcile import Figure
+if TYPE_CHECKING:
+    from trainfit.specs.artifacts import Counter
 
 COUNTERS: tuple[Counter, ...] = (
     "allocated_bytes.all.current",
@@ -28,6 +28,16 @@ class Cuda(Protocol):
         ...
 
 
+class WatchedFigure(NamedTuple):
+    """Bytes that a counter had: what is sent of them as a measurement of POST /v1/reconcile."""
+
+    counter: Counter
+    bytes: int
+    rank: int
+    step: int
+    moment: str
+
+
 @dataclass(frozen=True, slots=True)
 class CounterReading:
     """Counters by PyTorch's names, and the bytes of the card that are in use, by whomever."""
@@ -46,12 +56,12 @@ class CounterReading:
         """How often the cache was released to find room."""
         return self.counters.get("num_alloc_retries", 0)
 
-    def figures(self, rank: int) -> Iterator[Figure]:
+    def figures(self, rank: int) -> Iterator[WatchedFigure]:
         """The reading as figures of a run."""
-        sizes = {name: self[name] for name in COUNTERS}
+        sizes: dict[Counter, int] = {name: self[name] for name in COUNTERS}
         sizes |= {"device_used": self.device_used, "device_capacity": self.capacity}
         for counter, size in sizes.items():
-            yield Figure(counter=counter, bytes=size, rank=rank, step=self.step, moment=self.moment)
+            yield WatchedFigure(counter, size, rank, self.step, self.moment)
 
 
 def read(cuda: Cuda, step: int, moment: str) -> CounterReading:
