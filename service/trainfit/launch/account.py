@@ -137,6 +137,14 @@ class Account:
     bounded: list[Bounded] = dataclass_field(default_factory=list)
 
 
+def with_irrelevant(account: Account, others: Iterable[Account]) -> Account:
+    """The account, with the keys that only other accounts of the same launch find to change
+    nothing.
+    """
+    found = [*account.irrelevant, *(key for each in others for key in each.irrelevant)]
+    return replace(account, irrelevant=list(dict.fromkeys(found)))
+
+
 def with_unsupported(account: Account, others: Iterable[Account]) -> Account:
     """The account, with the keys that only other ways to read the same launch leave out."""
     others = list(others)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
-from trainfit.launch.account import Account, Defaulted, with_unsupported
+from trainfit.launch.account import Account, Defaulted, with_irrelevant, with_unsupported
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.fork import Fork, every_way
 from trainfit.launch.formats import FORMATS, Format
-from trainfit.launch.missing import ARGUMENTS, not_read
+from trainfit.launch.missing import ARGUMENTS, asked_for, not_read
 from trainfit.launch.open_facts import RUN, OpenFact, Values, cases_of, open_facts, run_fact
 from trainfit.launch.overriding import overridden
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.builtins import ENDS
+from trainfit.launch.shell.choices import Choice, Decisions
 from trainfit.launch.variants import differences, variants
 from trainfit.specs.gpu import CustomGpu, JobGpu
 from trainfit.specs.launch import Launch, LaunchFormat
@@ -34,6 +37,9 @@ COUNTS = ("num_processes", "num_machines")
 
 MAX_RUNS = 8
 """Runs of one script that are tried in turn."""
+
+MAX_WAYS = 16
+"""Ways through one script that are followed in turn."""
 
 BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 """Formats whose files are a part of a run that another file tells the rest of."""
@@ -54,7 +60,7 @@ def read_launch(launch: Launch) -> LaunchReading:
     Raises LaunchError where no format is recognised, or a file or a value cannot be read.
     """
     try:
-        return _read(launch, *_found(launch))
+        return _read(launch, _found(launch))
     except SeveralRunsError as error:
         raise _of_each_run(launch, error) from None
     except LaunchError as error:
@@ -72,7 +78,7 @@ def _of_each_run(launch: Launch, error: SeveralRunsError) -> LaunchError:
     wrong: list[LaunchError] = []
     for run in error.runs[:MAX_RUNS]:
         try:
-            _read(launch, *run)
+            _read(launch, Found(*run))
         except LaunchError as why:
             wrong.append(why)
     same = len({str(each) for each in wrong}) == 1 and len(wrong) == len(error.runs)
@@ -93,8 +99,93 @@ def _with_script_defaults(reading: LaunchReading) -> LaunchReading:
     return replace(reading, launch=replace(reading.launch, account=account))
 
 
-def _read(launch: Launch, found: Format, program: TrainingProgram) -> LaunchReading:
-    """The job of a launch that starts this program. Raises LaunchError."""
+class Found(NamedTuple):
+    """The program that a launch starts, and its format. `choices` are statements of scripts of
+    which nothing says which way they go, `decided` those that go one way; guards that end a script
+    were passed or not.
+    """
+
+    format: Format
+    program: TrainingProgram
+    choices: Sequence[Choice] = ()
+    decided: Decisions = MappingProxyType({})
+    past_guards: bool = False
+
+
+Outcome = LaunchReading | LaunchError
+
+
+def _read(launch: Launch, found: Found) -> LaunchReading:
+    """The job of a launch that starts this program: what its scripts decide by what only their run
+    can know is read each way, where that is what it lacks. Raises LaunchError.
+    """
+    outcome = _outcome(launch, found)
+    if _lacking(found, outcome) is not None:
+        ways = list(islice(_each_way(launch, found, outcome), MAX_WAYS + 1))
+        outcome = _whichever(ways) or outcome
+    if isinstance(outcome, LaunchError):
+        raise outcome
+    return outcome
+
+
+def _outcome(launch: Launch, found: Found) -> Outcome:
+    try:
+        return _read_program(launch, found.format, found.program)
+    except LaunchError as error:
+        return error
+
+
+def _lacking(found: Found, outcome: Outcome) -> Choice | None:
+    """A choice by which something is lost to the reading, and that no user can make for it."""
+    if isinstance(outcome, LaunchError):
+        lost = str(outcome)
+    else:
+        lost = "; ".join(each.why for each in outcome.unread())
+    open_ = (each for each in found.choices if each.why in lost and not any(asked_for(each.why)))
+    return next(open_, None)
+
+
+def _each_way(launch: Launch, found: Found, outcome: Outcome) -> Iterator[Outcome]:
+    """What becomes of the launch each way that it can go; nothing where nothing trains."""
+    choice = _lacking(found, outcome)
+    if choice is None:
+        yield outcome
+        return
+    for way in range(choice.ways):
+        decided = {**found.decided, choice.place: way}
+        unwrapped = programs_of(launch, past_guards=found.past_guards, decided=decided)
+        if not recognised(unwrapped.programs):
+            continue
+        try:
+            gone = _found_in(unwrapped, launch, decided, past_guards=found.past_guards)
+        except LaunchError as error:
+            yield error
+        else:
+            yield from _each_way(launch, gone, _outcome(launch, gone))
+
+
+def _whichever(outcomes: Sequence[Outcome]) -> Outcome | None:
+    """What all of these come to, with the account of each; None where they differ."""
+    wrong = [each for each in outcomes if isinstance(each, LaunchError)]
+    readings = [each for each in outcomes if not isinstance(each, LaunchError)]
+    if len(outcomes) > MAX_WAYS or (wrong and readings):
+        return None
+    if wrong:
+        return wrong[0] if len({str(each) for each in wrong}) == 1 else None
+    if not readings or any(_is_another(each, readings[0]) for each in readings):
+        return None
+    first, *others = [each.launch.account for each in readings]
+    account = with_irrelevant(with_unsupported(first, others), others)
+    return replace(readings[0], launch=replace(readings[0].launch, account=account))
+
+
+def _is_another(reading: LaunchReading, other: LaunchReading) -> bool:
+    """Whether two readings differ in the job, or in what its releases make of it."""
+    return (reading.job, reading.launch.variants) != (other.job, other.launch.variants)
+
+
+def _read_program(launch: Launch, found: Format, program: TrainingProgram) -> LaunchReading:
+    """The job of a program in this format. Raises LaunchError."""
     first, *others = every_way(lambda fork: _one_way(launch, found, program, fork))
     draft, account, job = first
     account = with_unsupported(account, [each.account for each in others])
@@ -132,14 +223,14 @@ def read_cases(
         yield from _read_runs(launch)
         return
     try:
-        found, program = _found(launch)
+        found = _found(launch)
     except SeveralRunsError:
         return
     for values, given in cases_of(launch, facts):
         if needless(values):
             continue
         try:
-            yield values, _read(given, found, program)
+            yield values, _read(given, found)
         except LaunchError:
             continue
 
@@ -152,7 +243,7 @@ def _read_runs(launch: Launch) -> Iterator[tuple[Values, LaunchReading]]:
         _found(launch)
     except SeveralRunsError as error:
         try:
-            read = [_read(launch, *run) for run in error.runs]
+            read = [_read(launch, Found(*run)) for run in error.runs]
         except LaunchError:
             return
         yield from (({RUN: number}, each) for number, each in enumerate(read, 1))
@@ -285,14 +376,14 @@ def _without_unknown_gpus(program: TrainingProgram) -> TrainingProgram:
     )
 
 
-def _found(launch: Launch) -> tuple[Format, TrainingProgram]:
+def _found(launch: Launch) -> Found:
     """The program that trains, and its format. Where a script ends itself before it starts any, as
     something that it checks is not there, what it would start otherwise; the account says where it
     ends. Raises LaunchError.
     """
     unwrapped = programs_of(launch)
     try:
-        return _the_one(unwrapped, launch.format)
+        return _found_in(unwrapped, launch)
     except LaunchError as error:
         if not any(ENDS in each.message for each in unwrapped.notes):
             raise
@@ -302,9 +393,21 @@ def _found(launch: Launch) -> tuple[Format, TrainingProgram]:
             raise error from None
         if not recognised(beyond.programs):
             raise error from None
-    found, program = _the_one(beyond, launch.format)
-    ends = tuple(Setting("exit", None, each.file, each.line) for each in beyond.passed)
-    return found, replace(program, irrelevant=(*program.irrelevant, *ends))
+    return _found_in(beyond, launch, past_guards=True)
+
+
+def _found_in(
+    unwrapped: Unwrapped,
+    launch: Launch,
+    decided: Decisions = MappingProxyType({}),
+    *,
+    past_guards: bool = False,
+) -> Found:
+    """The one program that trains. Raises LaunchError."""
+    found, program = _the_one(unwrapped, launch.format)
+    ends = tuple(Setting("exit", None, each.file, each.line) for each in unwrapped.passed)
+    program = replace(program, irrelevant=(*program.irrelevant, *ends))
+    return Found(found, program, unwrapped.choices, decided, past_guards)
 
 
 def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, TrainingProgram]:

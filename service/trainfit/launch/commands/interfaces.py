@@ -107,7 +107,7 @@ SLURM = Interface(
         "open_mode output p partition power prefer priority profile prolog propagate q qos r "
         "relative reservation resv_ports s_p_e_c signal slurmd_debug sockets_per_node switches t "
         "task_epilog task_prolog threads threads_per_core time time_min tmp treewidth uid w wait "
-        "wait_all_nodes wckey wrap x"
+        "wait_all_nodes wckey wrap x auto_resume"
     ),
     switches=names(
         "E H I K O Q X Z bcast_exclude contiguous disable_status exact exclusive external "

@@ -23,6 +23,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.scripts import SUFFIXES, is_script
 from trainfit.launch.settings import Setting
+from trainfit.launch.shell.choices import Choice, Choices, Decisions
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.script import ShellScript
 from trainfit.launch.shell.source import Source, lines_of
@@ -64,16 +65,21 @@ class Unwrapped(NamedTuple):
     notes: Sequence[Complaint] = ()
     passed: Sequence[Word] = ()
     """Guards that end a script and were passed."""
+    choices: Sequence[Choice] = ()
+    """Statements of which nothing that was sent says which way they go."""
 
 
-def programs_of(launch: Launch, *, past_guards: bool = False) -> Unwrapped:
+def programs_of(
+    launch: Launch, *, past_guards: bool = False, decided: Decisions | None = None
+) -> Unwrapped:
     """Every program that the launch starts; where it is to start none, its files alone. What a
-    script would start if what it checks were as it wants is found `past_guards`.
+    script would start if what it checks were as it wants is found `past_guards`; `decided` are
+    ways that its statements go.
 
     Raises LaunchError where a script asks for more than is followed.
     """
     try:
-        return _Unwrapping(launch, past_guards).unwrapped()
+        return _Unwrapping(launch, past_guards, decided or {}).unwrapped()
     except ShellError as error:
         raise LaunchError(Complaint(error.message, error.file, error.line)) from None
 
@@ -81,9 +87,10 @@ def programs_of(launch: Launch, *, past_guards: bool = False) -> Unwrapped:
 class _Unwrapping:
     """Takes off one launch what wraps its programs."""
 
-    def __init__(self, launch: Launch, past_guards: bool) -> None:
+    def __init__(self, launch: Launch, past_guards: bool, decided: Decisions) -> None:
         self._launch = launch
         self._past_guards = past_guards
+        self._choices = Choices(decided)
         self._passed: dict[Word, None] = {}
         environment = {name: Setting(name, text, "env", None) for name, text in launch.env.items()}
         files = {file.path: file for file in launch.files}
@@ -96,7 +103,7 @@ class _Unwrapping:
         programs = list(self._of_argv()) or list(self._of_files())
         if not any(is_script(file.path, file.content) for file in self._launch.files):
             programs = programs or [self._bare]
-        return Unwrapped(programs, self._notes, tuple(self._passed))
+        return Unwrapped(programs, self._notes, tuple(self._passed), self._choices.open())
 
     def _of_argv(self) -> Iterator[TrainingProgram]:
         argv = self._launch.argv
@@ -129,15 +136,19 @@ class _Unwrapping:
         """What manifests start, and the scripts that nothing else calls."""
         yield from list(self._of_manifests())
         asked = self._script_of_arguments()
-        found: dict[str, list[TrainingProgram]] = {}
+        found: dict[str, tuple[list[TrainingProgram], Choices]] = {}
         for file in self._launch.files:
             if is_script(file.path, file.content):
                 arguments = self._arguments() if asked is file else None
                 outer, self._called = self._called, set()
-                found[file.path] = list(self._of_script(file, arguments, self._bare, 0))
+                self._choices = Choices(self._choices.decided)
+                programs = list(self._of_script(file, arguments, self._bare, 0))
+                found[file.path] = programs, self._choices
                 self._called = outer | (self._called - {file.path})
-        for path, programs in found.items():
+        self._choices = Choices(self._choices.decided)
+        for path, (programs, choices) in found.items():
             if path not in self._called:
+                self._choices.add(choices)
                 yield from programs
 
     def _arguments(self) -> Sequence[Word]:
@@ -224,7 +235,8 @@ class _Unwrapping:
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
         state = State(Variables(variables), parameters)
         gpus = counts.gpus_of_node(program, self._launch.overrides)
-        script = ShellScript(state, self._budget, self._file, partial(counts.printed, gpus))
+        prints = partial(counts.printed, gpus)
+        script = ShellScript(state, self._budget, self._file, prints, self._choices)
         script.passes_guards = self._past_guards
         script.follow(source)
         self._passed |= dict.fromkeys(script.passed)

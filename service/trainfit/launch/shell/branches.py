@@ -29,12 +29,20 @@ def follow_chain(script: ShellScript, node: Chain) -> Status:
         status = script.run(node.first)
     for index, (sign, command) in enumerate(node.others):
         last = index == len(node.others) - 1
-        status = _then(script, status, sign, command, node.place, guarded=not last)
+        by = f"{sign} {index}"
+        status = _then(script, status, sign, command, node.place, by, guarded=not last)
     return status
 
 
 def _then(
-    script: ShellScript, status: Status, sign: str, command: Node, place: Piece, *, guarded: bool
+    script: ShellScript,
+    status: Status,
+    sign: str,
+    command: Node,
+    place: Piece,
+    by: str,
+    *,
+    guarded: bool,
 ) -> Status:
     def run() -> Status:
         if not guarded:
@@ -45,7 +53,7 @@ def _then(
     if isinstance(status, int):
         return run() if (status == 0) == (sign == "&&") else status
     skipped: Status = 0 if sign == "||" else status
-    return unclear.either(script, [run, lambda: skipped], place, status)
+    return unclear.either(script, [run, lambda: skipped], place, by, status)
 
 
 def follow_if(script: ShellScript, node: If) -> Status:
@@ -64,7 +72,8 @@ def _branches(
                 partial(script.run, body),
                 partial(_branches, script, branches[index + 1 :], node),
             ]
-            return unclear.either(script, ways, node.place, status)
+            by = f"if {len(node.branches) - len(branches) + index}"
+            return unclear.either(script, ways, node.place, by, status)
         if status == 0:
             return script.run(body)
     return 0 if node.otherwise is None else script.run(node.otherwise)
@@ -81,7 +90,7 @@ def follow_case(script: ShellScript, node: Case) -> Status:
         return _cases(script, node, 0, word)
     except NotKnownError as why:
         ways = [partial(_items, script, node, start) for start in range(len(node.items))]
-        return unclear.either(script, [*ways, lambda: 0], node.place, str(why))
+        return unclear.either(script, [*ways, lambda: 0], node.place, "case", str(why))
 
 
 def _case_running_on(script: ShellScript, node: Case) -> Status:
@@ -89,7 +98,8 @@ def _case_running_on(script: ShellScript, node: Case) -> Status:
 
     def once() -> Status:
         ways = [partial(script.run, item.body) for item in node.items]
-        return unclear.either(script, [*ways, lambda: 0], node.place, "it runs in an unknown way")
+        why = "it runs in an unknown way"
+        return unclear.either(script, [*ways, lambda: 0], node.place, "case", why)
 
     def follow() -> Status:
         return _cases(script, node, 0, script.expander().value(node.word).known())

@@ -19,6 +19,7 @@ from trainfit.launch.shell import (
     unclear,
 )
 from trainfit.launch.shell.arithmetic import BadExpressionError
+from trainfit.launch.shell.choices import Choices
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.expansion import Expander
 from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError
@@ -78,12 +79,16 @@ class ShellScript:
         budget: Budget,
         file: Callable[[str], ScriptFile | None],
         prints: Callable[[Sequence[str]], tuple[str, int] | None] = lambda _: None,
+        choices: Choices | None = None,
     ) -> None:
-        """`prints` says what a program with these words prints, and its status, if it is known."""
+        """`prints` says what a program with these words prints, and its status, if it is known;
+        `choices` which way a statement goes of which nothing says it.
+        """
         self.state = state
         self.budget = budget
         self.file = file
         self.prints = prints
+        self.choices = Choices() if choices is None else choices
         self.commands: list[Command] = []
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
@@ -289,9 +294,8 @@ class ShellScript:
         self.trapping = True
         try:
             if isinstance(status, str):
-                unclear.either(
-                    self, [lambda: functions.evaluate(self, trap), lambda: 0], place, status
-                )
+                ways = [lambda: functions.evaluate(self, trap), lambda: 0]
+                unclear.either(self, ways, place, "trap", status)
             else:
                 self.status = status
                 functions.evaluate(self, trap)

@@ -94,10 +94,15 @@ def _loose(
 
 
 def either(
-    script: ShellScript, ways: Sequence[Callable[[], Status]], place: Piece, why: str
+    script: ShellScript, ways: Sequence[Callable[[], Status]], place: Piece, by: str, why: str
 ) -> Status:
-    """Follow each of several ways, of which the script takes one that is not known."""
+    """Follow each of several ways, of which the script takes one that is not known, or the one that
+    is decided. Which one is told `by` a part of the statement, and `why` says why nobody knows it.
+    """
     why = root(f"{script.where(place)} depends on what is not known", why)
+    decided = script.choices.meet(place, by, len(ways), why)
+    if decided is not None:
+        return ways[decided]()
     before, outer, status_before = script.state, script.doubt, script.status
     states: list[State] = []
     refused: list[PossibleRefusal] = []
