@@ -108,7 +108,6 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
     saved = (kept, *of_nll[: by.chosen_nll], *policy.lingering(by.reference))
     step.operation(
         "log_probabilities",
-        reads=(made,),
         saves=(*saved, step.tensor("labels", step.sizes.n, width=INT64)),
         borrows=highest(*policy.forward(of_nll), saved=saved).beside(*hidden),
         backward=policy.backward(nll=by.chosen_nll),
@@ -119,7 +118,8 @@ def log_probabilities(step: Modules, x: Tensor, made: Tensor, by: Preference) ->
     logits: Tensors = ()
     if by.reference != "none":
         like = _Logits(step, x, step.tensor("logits of the reference", *made.shape), way)
-        step.operation("reference", borrows=(*held, *like.waiting), kind=OperationKind.REFERENCE)
+        waiting = (*held, *like.waiting)
+        step.operation("reference", borrows=waiting, output=like.made, kind=OperationKind.REFERENCE)
         borrows = highest(*like.without_gradients(nll=way.always_nll)).beside(*held, *like.hidden())
         step.operation("reference_log_probabilities", borrows=borrows)
         logits = like.returned if way.returned else ()
@@ -132,7 +132,7 @@ class _Logits:
 
     def __init__(self, step: Modules, x: Tensor, made: Tensor, way: Way) -> None:
         sizes = step.sizes
-        self._step, self._x, self._made, self._way = step, x, made, way
+        self._step, self._x, self.made, self._way = step, x, made, way
         wide = sizes.autocast or way.wide or step.way.step.shifted == "fp32_logits"
         self._width = FP32 if wide else made.width
         self._shape = made.shape
@@ -140,6 +140,9 @@ class _Logits:
         self._logits = self._whole("logits in fp32") if widens else made
         self._copy = self._whole("logits without the last token's") if way.copied else self._logits
         self._wide = self._width == FP32
+        self._labelled = self._whole("logits of desirable and of undesirable samples")
+        self.waiting = self._mismatched()
+        """Logits of as many samples, while these are looked at."""
         as_read = self._wide and not way.at_once
         self.kept = self._copy if as_read else self._whole("log-probabilities")
 
@@ -155,15 +158,9 @@ class _Logits:
         copies = (self._labelled,) if way.labelled == "held" else ()
         return (*self.returned, *copies) if way.returned else copies
 
-    @property
-    def waiting(self) -> Tensors:
-        """Logits of as many samples, while these are looked at."""
+    def _mismatched(self) -> Tensors:
         name = "logits of mismatched samples"
         return (self._whole(name),) if self._way.mismatched else ()
-
-    @property
-    def _labelled(self) -> Tensor:
-        return self._whole("logits of desirable and of undesirable samples")
 
     def hidden(self) -> Tensors:
         """What every layer has read [n', h], and the head, where the model returns it."""
@@ -192,17 +189,18 @@ class _Logits:
 
     def forward(self, of_nll: Tensors) -> list[Tensors]:
         """Its moments where the policy runs, which keeps what backward reads."""
-        made, there = self._made, self.returned
+        made, there = self.made, self.returned
         moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
         by_row = self._wide and not (self._way.at_once or self._way.fused)
         temporaries = self._row("exponentials of a sample") if by_row else ()
         beside = tuple(dict.fromkeys((*there, self.kept)))
-        nll_kept = of_nll if self._way.nll_first else ()
-        moments.append((*beside, *temporaries, *nll_kept, *self.divided()))
+        first = of_nll if self._way.nll_first else ()
+        if first:
+            moments.append((*there, self.half("logits of chosen samples"), *first))
+        moments.append((*beside, *temporaries, *first, *self.divided()))
         if self._way.averaged:
             moments.append((*beside, self.half("logits of chosen tokens with a loss")))
-        if of_nll:
-            beside = there if self._way.nll_first else beside
+        if of_nll and not first:
             moments.append((*beside, self.half("logits of chosen samples"), *of_nll))
         if self._way.labelled == "held":
             moments.append((*beside, self._labelled))
@@ -210,7 +208,7 @@ class _Logits:
 
     def without_gradients(self, *, nll: bool) -> list[Tensors]:
         """Its moments where nothing is kept."""
-        made, there = self._made, self.returned
+        made, there = self.made, self.returned
         moments: list[Tensors] = [(made, self._logits)] if self._logits is not made else [(made,)]
         if self._way.at_once:
             name = "log-probabilities"
@@ -250,10 +248,11 @@ class _Logits:
         entropy was computed first its gradient comes last, and is added to those in place.
         """
         way, kept = self._way, self.kept
-        joined, whole = map(self._whole, ("gradient of the logits", "gradient of all logits"))
         names = "zeros", "gradient of what is picked"
-        last = self._step.passed_back(self._made, "output gradient")
-        narrows = self._logits is not self._made
+        last = self._step.passed_back(self.made, "output gradient")
+        narrows = self._logits is not self.made
+        whole = self._whole("gradient of all logits") if narrows else last
+        joined = self._whole("gradient of the logits") if way.cut or way.copied else whole
         if way.halved:
             zeros, picked, first = *map(self.half, names), self.half("log-probabilities")
             moments: list[Tensors] = [(kept, zeros, picked), (first, whole, zeros, picked)]
@@ -273,16 +272,14 @@ class _Logits:
             of_picked = [row for name in names for row in self._row(name)]
             # What is kept of a sample goes as the gradient of its logits comes.
             moments = [(kept, *of_picked), (of_rows, joined)]
-        ends = (joined, whole) if way.cut or way.copied else (joined,)
+        moments.append(tuple(dict.fromkeys((joined, whole))))
         if nll and way.nll_first:
             names = "gradient of the cross entropy", "gradient of chosen samples"
             ours, theirs = map(self.half, names)
             moments.append((whole, ours, theirs))
             moments.append((whole, theirs, self._whole("gradient of the chosen among all")))
         if narrows:
-            moments += [ends, (ends[-1], last)]
-        else:
-            moments.append((*ends[:-1], last))
+            moments.append((whole, last))
         return highest(*moments, saved=(kept,))
 
     def _row(self, name: str) -> Tensors:

@@ -20,7 +20,7 @@ def seen(ran: Ran, layer: Layer, sizes: PytorchLegend, begun: Begun) -> tuple[Gr
     if begun == "behind":
         return ran.groups
     if begun == "before":
-        return tuple([_without_saved(group) for group in ran.groups])
+        return tuple([without_saved(group) for group in ran.groups])
     return _beginning(ran, layer, sizes)
 
 
@@ -34,9 +34,9 @@ def _beginning(ran: Ran, layer: Layer, sizes: PytorchLegend) -> tuple[Group, ...
         return (_without_input_gradient(inputs), *ran.groups[1:])
     inside, behind = blocks[:count], blocks[count:]
     if not any(each.adapted for group in inside for each in group):
-        behind = [_without_saved(group) for group in behind]
+        behind = [without_saved(group) for group in behind]
     begun = [_from_first_adapter(group, sizes) for group in inside]
-    return (_without_saved(inputs), *begun, *behind, *ran.groups[end:])
+    return (without_saved(inputs), *begun, *behind, *ran.groups[end:])
 
 
 def _from_first_adapter(group: Group, sizes: PytorchLegend) -> Group:
@@ -44,10 +44,11 @@ def _from_first_adapter(group: Group, sizes: PytorchLegend) -> Group:
     joins = OperationKind.ATTENTION if sizes.prefix else None
     adapted = [each.adapted or (joins is not None and each.kind is joins) for each in group]
     first = adapted.index(True) if True in adapted else len(group)
-    return (*_without_saved(group[:first]), *group[first:])
+    return (*without_saved(group[:first]), *group[first:])
 
 
-def _without_saved(group: Group) -> Group:
+def without_saved(group: Group) -> Group:
+    """The operations as autograd sees them where no gradient flows."""
     return _without(group, lambda row: row.lifetime is Lifetime.SAVED)
 
 

@@ -15,7 +15,16 @@ from trainfit.estimator.frameworks.pytorch.ledger import (
 )
 from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.tensors import Role, Tensor
-from trainfit.estimator.trace.moments import Moment, backward, forward, left, saved, turns
+from trainfit.estimator.trace.moments import (
+    Moment,
+    TensorEvent,
+    backward,
+    forward,
+    left,
+    saved,
+    turns,
+)
+from trainfit.estimator.trace.moments import operations as ordered
 from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
 
 NOTHING = Passage(())
@@ -37,6 +46,10 @@ class StretchPasses(NamedTuple):
     of_made: Tensor | None
     cached: tuple[Tensor, ...] = ()
     """What autocast keeps of a layer that runs again, until the forward of the model is over."""
+    behind_reference: Passage = NOTHING
+    """What of its forward waits for a reference model to have run."""
+    of_reference: Tensor | None = None
+    """The logits that it then reads."""
 
 
 class Courses:
@@ -82,18 +95,18 @@ class Courses:
         stays = [each for each in (made,) if each is not None]
         before = [each for each in (of_made,) if each is not None]
         behind = [each for each in (of_read,) if each is not None]
-        there, stay = [*kept, *before], [*leaves, *behind]
         loss = len(backward([_loss(groups)]))
-        later = {each for moment in back[loss:] for each in moment}.union(stay)
-        begun = dict.fromkeys([*there, *(each for moment in back[:loss] for each in moment)])
-        of_loss = turns(back[:loss], there, later) if loss else ()
-        rest = turns(back[loss:], [each for each in begun if not loss or each in later], stay)
+        of_loss, rest = _divided(back, loss, [*kept, *before], [*leaves, *behind])
+        waits, of_reference = _until_reference(groups)
+        first, then = _divided(run, waits, given, [*kept, *stays], handed=of_reference)
         return StretchPasses(
-            Passage(turns(run, given, [*kept, *stays])),
+            Passage(first if waits else then),
             Passage(of_loss),
             NOTHING,
             Passage(rest),
             *(read, made, of_read, of_made),
+            behind_reference=Passage(then) if waits else NOTHING,
+            of_reference=of_reference,
         )
 
     def _layer(self, placed: PlacedGroups, leaves: list[Tensor]) -> StretchPasses:
@@ -162,6 +175,32 @@ def release_cached(
 def operations(groups: Sequence[Group]) -> Iterator[BlockOperation]:
     for group in groups:
         yield from group
+
+
+def _divided(
+    moments: Sequence[Moment],
+    at: int,
+    given: Iterable[Tensor],
+    kept: Iterable[Tensor],
+    *,
+    handed: Tensor | None = None,
+) -> tuple[tuple[TensorEvent, ...], tuple[TensorEvent, ...]]:
+    """What comes and goes before one of the moments, and from there on, where what somebody else
+    has made meanwhile is `handed` over.
+    """
+    later = {each for moment in moments[at:] for each in moment}.union(kept)
+    begun = dict.fromkeys([*given, *(each for moment in moments[:at] for each in moment)])
+    first = turns(moments[:at], given, later) if at else ()
+    there = [each for each in begun if not at or each in later]
+    return first, turns(moments[at:], [*there, *(() if handed is None else (handed,))], kept)
+
+
+def _until_reference(groups: Sequence[Group]) -> tuple[int, Tensor | None]:
+    """How many moments of a head are over before a reference's logits are there, and these."""
+    for index, each in reversed([*enumerate(ordered(groups))]):
+        if each.kind is OperationKind.REFERENCE:
+            return index, each.output
+    return 0, None
 
 
 def _loss(groups: Sequence[Group]) -> Group:

@@ -3,14 +3,28 @@ first step, and then steps that are the same.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from trainfit.estimator import cublas
-from trainfit.estimator.frameworks.pytorch.courses import Courses
-from trainfit.estimator.frameworks.pytorch.states import Shares
+from trainfit.estimator.frameworks.pytorch.courses import (
+    NOTHING,
+    Courses,
+    StretchPasses,
+    operations,
+)
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
+from trainfit.estimator.frameworks.pytorch.reference import (
+    ReferencePasses,
+    has_copy,
+    weights_of_copy,
+)
+from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares
+from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
-from trainfit.estimator.trace.recorder import Recorder, Trace
+from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.trace.recorder import HeldTensor, Recorder, Trace
+from trainfit.resolve.pytorch.plan import Adapters
 from trainfit.specs.optimizers import OPTIMIZERS
 
 
@@ -18,11 +32,13 @@ class RecordedRank(ABC):
     """A rank with this content, and the recorder of what it asks the allocator for."""
 
     def __init__(self, shares: Shares, content: Content) -> None:
-        self._ledger = shares.ledger
+        self._ledger, self._shares, self._content = shares.ledger, shares, content
         self._plan = shares.ledger.plan
         self._placed = list(self._ledger.placed(content))
         self._courses = Courses(self._ledger)
         self._recorder = Recorder()
+        runs = self._plan.runs_reference
+        self._reference = ReferencePasses(self._ledger, content) if runs else None
         self._workspace = cublas.workspaces(self._plan.gpu.compute_capability) // cublas.HANDLES
 
     def trace(self) -> Trace:
@@ -40,6 +56,57 @@ class RecordedRank(ABC):
 
     @abstractmethod
     def _step(self, *, first: bool) -> None: ...
+
+    def _load_model(self, bytes_of: Callable[[Numbers], int], adapters: Adapters | None) -> None:
+        """Matrices by themselves, what a stretch has besides in one piece."""
+        embedding, rest = self._shares.outside(self._content)
+        self._recorder.make(bytes_of(embedding))
+        for placed in self._placed:
+            if placed.kind is not None:
+                layer = bytes_of(self._shares.layer(placed.kind))
+                self._load_stretch(placed, layer, adapters)
+        self._load_stretch(self._placed[-1], bytes_of(rest), adapters)
+
+    def _load_copy(self) -> None:
+        """The weights of a reference model."""
+        if has_copy(self._plan):
+            self._load_model(lambda numbers: weights_of_copy(numbers, self._plan), None)
+
+    def _load_stretch(self, placed: PlacedGroups, whole: int, adapters: Adapters | None) -> None:
+        for operation in operations(placed.groups):
+            for nbytes in self._matrices(operation, adapters):
+                if nbytes <= whole:
+                    self._recorder.make(nbytes)
+                    whole -= nbytes
+        if whole:
+            self._recorder.make(whole)
+
+    def _matrices(self, operation: BlockOperation, adapters: Adapters | None) -> Iterator[int]:
+        """Bytes of a product's weight, and of the adapters beside it."""
+        if operation.gemm is None:
+            return
+        outputs, inputs = operation.gemm
+        base, width = self._plan.step.adapters, self._plan.step.states.parameters
+        if base is not None and self._ledger.sizes.is_quantised(operation.name):
+            yield ceil(outputs * inputs * base.matrix_bytes)
+        else:
+            yield outputs * inputs * width
+        if adapters is not None and operation.adapted:
+            yield adapters.rank * inputs * adapters.element_bytes
+            yield adapters.rank * outputs * adapters.element_bytes
+
+    def _after_reference(
+        self, passes: StretchPasses, here: dict[Tensor, HeldTensor], number: str
+    ) -> None:
+        """The rest of a head's forward, before which a reference runs."""
+        if passes.behind_reference is NOTHING or self._reference is None:
+            return
+        moment, reads = self._recorder.moment, passes.of_reference
+        logits = self._reference.run(self._recorder, number, has_logits=reads is not None)
+        if reads is not None and logits is not None:
+            here[reads] = logits
+        self._recorder.moment = moment
+        self._recorder.run(passes.behind_reference, here)
 
     def _make_states(self, elements: Sequence[int]) -> None:
         """The optimizer's states of parameters with these numbers of elements, which it makes one

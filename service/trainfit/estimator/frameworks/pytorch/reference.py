@@ -5,11 +5,15 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trainfit.estimator.blocks.head.preference import BY
+from trainfit.estimator.frameworks.pytorch.begun import without_saved
 from trainfit.estimator.frameworks.pytorch.courses import Courses
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
-from trainfit.estimator.ledger import OperationKind
+from trainfit.estimator.ledger import Group, OperationKind
 from trainfit.estimator.placement import Content
+from trainfit.estimator.tensors import Tensor
+from trainfit.estimator.trace.moments import forward, turns
+from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
 from trainfit.resolve.pytorch.plan import Checkpointing, PytorchPlan
 
 
@@ -62,6 +66,54 @@ def running(policy: PytorchLedger, content: Content) -> Iterator[ReferencePeak]:
             made = courses.of(placed).forward.peak_bytes
             returned = returns * placed.layer * policy.numbers.act
             yield ReferencePeak(placed, made, held, returned)
+
+
+class ReferencePasses:
+    """What a reference asks for as it runs, stretch by stretch."""
+
+    def __init__(self, policy: PytorchLedger, content: Content) -> None:
+        preference = policy.plan.step.preference
+        self._returns_all = preference is not None and BY[preference.by].all_hidden
+        self._act = policy.numbers.act
+        ledger = PytorchLedger(frozen_plan(policy.plan))
+        *before, head = ledger.placed(content._replace(kinds=ledger.plan.model.pattern))
+        self._placed = [each if each.kind is not None else _unseen(each) for each in before]
+        self._courses = Courses(ledger)
+        self._head, self._logits = _up_to_logits(head.groups)
+
+    def run(self, recorder: Recorder, number: str, *, has_logits: bool) -> HeldTensor | None:
+        """Its forward in the first or a later step. Answers its logits, if they are made."""
+        stream: HeldTensor | None = None
+        returned: list[HeldTensor] = []
+        for placed in self._placed:
+            recorder.moment = f"{number} reference_{placed.name}_forward {placed.layer}"
+            passes, here = self._courses.of(placed), dict[Tensor, HeldTensor]()
+            if passes.read is not None and stream is not None:
+                here[passes.read] = stream
+            recorder.run(passes.forward, here)
+            stream = here.pop(passes.made) if passes.made is not None else None
+            if self._returns_all and placed.kind is not None:
+                returned.append(recorder.make(self._act))
+        recorder.moment = f"{number} reference_head_forward None"
+        own: dict[Tensor, HeldTensor] = {}
+        if has_logits:
+            recorder.run(self._head, own)
+        recorder.release(*returned)
+        return own.get(self._logits)
+
+
+def _unseen(placed: PlacedGroups) -> PlacedGroups:
+    return placed._replace(groups=tuple(map(without_saved, placed.groups)))
+
+
+def _up_to_logits(groups: tuple[Group, ...]) -> tuple[Passage, Tensor]:
+    """A head without its loss, and the logits that it makes."""
+    operations = [each for group in groups for each in group]
+    kinds = [each.kind for each in operations]
+    made = without_saved(tuple(operations[: kinds.index(OperationKind.LOSS)]))
+    logits = made[-1].output
+    assert logits is not None
+    return Passage(turns(forward([made]), kept=[logits])), logits
 
 
 def frozen_plan(plan: PytorchPlan) -> PytorchPlan:

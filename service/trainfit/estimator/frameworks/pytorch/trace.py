@@ -8,15 +8,10 @@ a step (`zero_grad`). Sources: torch/nn/modules/module.py (_apply), torch/optim/
 torch/utils/checkpoint.py.
 """
 
-from collections.abc import Iterator
-from math import ceil
-
-from trainfit.estimator.frameworks.pytorch.courses import operations, release_cached
-from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
+from trainfit.estimator.frameworks.pytorch.courses import release_cached
 from trainfit.estimator.frameworks.pytorch.optimizers import width_of
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
-from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
@@ -51,7 +46,7 @@ def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers or experts in turn. Attention with
     sinks does not, nor an embedding whose moments are wider than others, nor products that are one
-    function with their adapters, nor adapters that learn lengths, nor a reference.
+    function with their adapters, nor adapters that learn lengths.
     """
     times = min(2, plan.batch.num_microbatches)
     step, optimizer, adapters = plan.step, plan.step.optimizer, plan.step.adapters
@@ -59,7 +54,6 @@ def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
     return (
         plan.model.num_layers * times <= MOST_PASSES
         and experts_in_turn(plan) * times <= MOST_EXPERTS
-        and step.preference is None
         and step.data_parallelism.zero is None
         and not step.data_parallelism.on_host
         and not (step.offload_activations or optimizer.in_backward)
@@ -92,41 +86,10 @@ def trace(shares: Shares, content: Content) -> Trace:
 
 
 class _TracedRank(RecordedRank):
-    def __init__(self, shares: Shares, content: Content) -> None:
-        super().__init__(shares, content)
-        self._shares, self._content = shares, content
-
     def _load(self) -> None:
-        """Matrices by themselves, what a stretch has besides in one piece."""
-        embedding, rest = self._shares.outside(self._content)
-        self._recorder.make(stored(embedding, self._plan))
-        for placed in self._placed:
-            if placed.kind is not None:
-                self._parameters(placed, stored(self._shares.layer(placed.kind), self._plan))
-        self._parameters(self._placed[-1], stored(rest, self._plan))
-
-    def _parameters(self, placed: PlacedGroups, whole: int) -> None:
-        for operation in operations(placed.groups):
-            for nbytes in self._matrices(operation):
-                if nbytes <= whole:
-                    self._recorder.make(nbytes)
-                    whole -= nbytes
-        if whole:
-            self._recorder.make(whole)
-
-    def _matrices(self, operation: BlockOperation) -> Iterator[int]:
-        """Bytes of a product's weight, and of the adapters beside it."""
-        if operation.gemm is None:
-            return
-        outputs, inputs = operation.gemm
-        adapters, width = self._plan.step.adapters, self._plan.step.states.parameters
-        if adapters is not None and self._ledger.sizes.is_quantised(operation.name):
-            yield ceil(outputs * inputs * adapters.matrix_bytes)
-        else:
-            yield outputs * inputs * width
-        if adapters is not None and operation.adapted:
-            yield adapters.rank * inputs * adapters.element_bytes
-            yield adapters.rank * outputs * adapters.element_bytes
+        adapters = self._plan.step.adapters
+        self._load_model(lambda numbers: stored(numbers, self._plan), adapters)
+        self._load_copy()
 
     def _step(self, *, first: bool) -> None:
         """One micro-batch, and where there are several another one, as all after it are."""
@@ -152,6 +115,7 @@ class _TracedRank(RecordedRank):
             if passes.read is not None and stream is not None:
                 own[passes.read] = stream
             recorder.run(passes.forward, own)
+            self._after_reference(passes, own, number)
             stream = own.pop(passes.made) if passes.made is not None else None
         release_cached(recorder, zip(courses, here, strict=True))
         gradient: HeldTensor | None = None

@@ -37,7 +37,7 @@ def is_traced(plan: PytorchPlan) -> bool:
     DDP, FullyShardedDataParallel, or fully_shard where all is trained, over replicas of shards too.
     Of several micro-batches under fully_shard it is known where gradients are reduced after each,
     or, without tensor parallelism, wait in the type in which backward has made them; under
-    FullyShardedDataParallel of one replica.
+    FullyShardedDataParallel of one replica. Losses of preferences are followed under DDP.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
@@ -57,6 +57,7 @@ def is_traced(plan: PytorchPlan) -> bool:
         and not (step.frozen or step.cross_entropy == "chunked" or sums)
         and (made is None or made.like == "second moment")
         and not step.optimizer.paged
+        and (step.preference is None or engine == "ddp")
         and all(len(each.blocks) == 1 for kind in plan.model.layer_kinds for each in kind.sublayers)
         and programs_tell_order(plan, Attention, Mlp, *_experts(plan))
     )
@@ -96,6 +97,7 @@ class _ReplayedRank(RecordedRank):
     def _load(self) -> None:
         """What loading takes for a moment is no part of a step's highest."""
         self._engine.load(self._units)
+        self._load_copy()
         self._recorder.forget_peak()
 
     def _step(self, *, first: bool) -> None:
@@ -192,6 +194,7 @@ class _ReplayedRank(RecordedRank):
         if passes.read is not None and stream is not None:
             here[passes.read] = stream
         self._recorder.run(passes.forward, here)
+        self._after_reference(passes, here, number)
         return here.pop(passes.made) if passes.made is not None else None
 
     def _backward(

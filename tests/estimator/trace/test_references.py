@@ -1,0 +1,121 @@
+"""The requests of losses of preferences, beside a reference model or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trainfit.estimator.allocator import Allocate
+from trainfit.estimator.blocks.head.preference import BY
+from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.pytorch.framework import trace
+from trainfit.estimator.frameworks.pytorch.reference import weights_of_copy
+from trainfit.estimator.frameworks.pytorch.states import shares_of
+from trainfit.estimator.local_parameters import parameters_of
+from trainfit.estimator.memo import Memo
+from trainfit.estimator.placement import place
+from trainfit.estimator.trace.recorder import Trace
+from trainfit.questions.estimate import plan_of
+from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.job import Job
+
+REFERENCES = ["none", "base", "copy"]
+
+
+def plan(
+    by: str, reference: str, training: dict[str, Any] | None = None, gpus: int = 1
+) -> PytorchPlan:
+    adapters = {"peft": {"method": "lora", "r": 16}} if reference == "base" else {}
+    loss = {"objective": "preference", "reference": reference, "log_probs_by": by}
+    job = {
+        "model": {
+            "hf_config": {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": 1024,
+                "intermediate_size": 2816,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 4,
+                "num_hidden_layers": 3,
+                "vocab_size": 32_000,
+            }
+        },
+        "parallelism": {"num_gpus": gpus},
+        "training": {
+            "precision": "bf16-pure",
+            "micro_batch_size": 2,
+            "num_microbatches": 1,
+            "seq_length": 512,
+            "loss": {**loss, "chosen_nll": "orpo" in by},
+            **adapters,
+            **(training or {}),
+        },
+        "framework": {"name": "transformers"},
+    }
+    made = plan_of(Job.model_validate(job))
+    assert isinstance(made, PytorchPlan)
+    return made
+
+
+def recorded(of: PytorchPlan) -> tuple[Trace, int]:
+    """The requests, and the bytes that the ledger has allocated."""
+    memo = Memo()
+    made = trace(of, memo)
+    assert made is not None
+    stage, *_ = estimate(of, memo=memo, replay=False).stages
+    return made, stage.allocated_bytes.expected
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("precision", ["bf16-pure", "autocast-bf16"])
+@pytest.mark.parametrize("by", BY)
+def test_as_much_is_asked_for_as_the_ledger_says(by: str, precision: str, reference: str) -> None:
+    """Where one kernel reads the reference's logits, what its head reads is beside these at the
+    highest moment, which the ledger leaves out.
+    """
+    made, expected = recorded(plan(by, reference, {"precision": precision}))
+    read = 2 * 512 * 1024 * (2 if precision == "bf16-pure" else 4)
+    assert expected <= made.peak_bytes <= expected + read * BY[by].fused
+
+
+@pytest.mark.parametrize(
+    "training", [{"recompute": {"granularity": "full"}}, {"num_microbatches": 2}]
+)
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_so_it_is_however_a_step_runs(gpus: int, reference: str, training: dict[str, Any]) -> None:
+    made, expected = recorded(plan("trl-0.19", reference, training, gpus))
+    assert made.peak_bytes == expected
+
+
+def test_a_copy_is_loaded_matrix_by_matrix_behind_the_policy() -> None:
+    alone, beside = (plan("trl-1.6", each) for each in ("none", "copy"))
+    (without, _), (with_, _) = recorded(alone), recorded(beside)
+    policy = len(without.loaded)
+    sizes = [each.nbytes for each in with_.loaded if isinstance(each, Allocate)]
+    own, copied = sizes[:policy], sizes[policy:]
+    memo = Memo()
+    shares = shares_of(beside, parameters_of(beside, memo), memo)
+    ((placed,),) = place(beside)
+    _, numbers = shares.chunk(placed.content)
+    assert own == copied
+    assert sum(copied) == weights_of_copy(numbers, beside)
+
+
+def test_what_a_reference_asks_for_is_said_by_its_layers() -> None:
+    made, _ = recorded(plan("trl-1.6", "copy"))
+    names = [name for _, name in made.later.moments]
+    start = names.index("later reference_embedding_forward None")
+    assert names[start - 1] == "later head_forward None"
+    assert names[start + 1 : start + 6] == [
+        *(f"later reference_dense_forward {layer}" for layer in range(3)),
+        "later reference_final_norm_forward None",
+        "later reference_head_forward None",
+    ]
+    assert names[start + 6] == "later head_forward None"
+
+
+def test_reserved_bytes_are_replayed() -> None:
+    (stage,) = estimate(plan("trl-1.15", "base")).stages
+    assert stage.reserved_basis == "replayed"
