@@ -107,14 +107,16 @@ def test_megatrons_continuous_integration(complete: dict[str, Errors]) -> None:
 
 
 def test_tests_completed_from_megatrons_recipes(complete: dict[str, Errors]) -> None:
-    """All within 6 %, half of them within 1 %, but for graphs: `max_allocated` counts nothing that
-    their private pool holds once they are captured, and the ledger counts what it takes."""
+    """All within 6 %, half of them within 1 %. Where graphs of attention that writes its scores are
+    captured at the peak, the release of TransformerEngine of that day took no second copy of their
+    gradient, as later ones do: that run lies below its bounds.
+    """
     rows = dict(complete["mlm completed"])
     assert len(rows) >= 25
-    graphs = [rows.pop(name) for name in list(rows) if name.endswith("attn_cudagraph-h100")]
-    assert all(memory.error_ratio > 0 for memory in graphs)
     assert median(errors(rows)) <= 0.01
     assert max(errors(rows)) <= 0.06
+    graphs = [rows.pop(name) for name in list(rows) if name.endswith("attn_cudagraph-h100")]
+    assert [memory.error_ratio > 0 for memory in graphs] == [True]
     assert all(memory.inside for memory in rows.values())
 
 

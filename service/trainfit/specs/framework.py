@@ -101,6 +101,12 @@ class Megatron(Part):
             "all of it.",
         )
     )
+    cuda_graph_warmup_steps: Annotated[int, Field(ge=0, le=1_048_576)] = Field(
+        3,
+        description="transformer_engine, full_iteration: steps that run before graphs are "
+        "captured. With 0 no step ever has the activations that graphs have, and they are "
+        "captured before there are moments.",
+    )
     cpu_offloading_num_layers: Annotated[int, Field(ge=0, le=2048)] = Field(
         0,
         description="So many layers keep what backward reads in host memory. It goes with one "

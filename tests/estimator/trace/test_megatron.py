@@ -24,6 +24,7 @@ from trainfit.estimator.allocator import (
     replay,
 )
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.framework import ranks, traces
 from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter, Matrix
 from trainfit.estimator.frameworks.megatron.requests.shards import buffer, buffer_of_wholes
@@ -37,6 +38,7 @@ from trainfit.estimator.local_parameters import Local, parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.rank import Rank
 from trainfit.estimator.results import Stage
+from trainfit.estimator.run import run_of
 from trainfit.estimator.trace.recorder import Recorder
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.job import Job
@@ -562,6 +564,56 @@ def test_steps_with_graphs_ask_for_less_beside_them_and_are_alike(asked: Megatro
         before = sum(each.nbytes for each in recorded.later if isinstance(each, Allocate))
         beside = sum(each.nbytes for each in recorded.recurring if isinstance(each, Allocate))
         assert beside < before
+
+
+AT_ONCE = {
+    f"{impl} {' '.join(scope)}": plan(
+        EXPERTS,
+        parallelism={"pp": pp, "ep": 2},
+        training={"seq_length": 4096},
+        framework=graphs(*scope, impl=impl) | {"cuda_graph_warmup_steps": 0},
+    )
+    for impl, pp, *scope in (
+        ("full_iteration", 2),
+        ("transformer_engine", 1),
+        ("transformer_engine", 2, "attn"),
+        ("transformer_engine", 2, "attn", "moe_router", "moe_preprocess"),
+        ("transformer_engine", 2, "moe_router"),
+    )
+}
+
+
+@pytest.mark.parametrize("asked", AT_ONCE.values(), ids=AT_ONCE)
+def test_graphs_that_are_captured_at_once_have_what_no_step_has(asked: MegatronPlan) -> None:
+    """Nor are there moments yet: the ledger has what a rank asks for at most within 3 %, or
+    within the workspaces of cuBLAS on the stream of one graph, less than with steps before.
+    """
+    warm = replace(
+        asked, framework=asked.framework.model_copy(update={"cuda_graph_warmup_steps": 3})
+    )
+    for stage, usual, alike in zip(
+        estimate(asked).stages, estimate(warm).stages, traces(asked, Memo()), strict=True
+    ):
+        allocator = CachingAllocator(Settings(), Device())
+        for part in (*alike.trace(0).steps, alike.trace(0).recurring):
+            replay(allocator, part)
+        allocated = stage.allocated_bytes.expected
+        assert allocated == pytest.approx(allocator.peak_allocated_bytes, rel=0.03, abs=72e6)
+        assert allocated < usual.allocated_bytes.expected
+        assert allocated == sum(each.bytes for each in stage.components[:6])
+        reserved = usual.reserved_bytes.expected
+        assert stage.reserved_bytes.expected == pytest.approx(reserved, rel=0.12)
+
+
+def test_graphs_of_attention_read_a_mask_for_every_layer() -> None:
+    """Of one byte for each pair of tokens, whatever masks it, where TransformerEngine captures."""
+
+    def masks(impl: str, *scope: str) -> list[int]:
+        asked = plan(EXPERTS | {"moe_layer_freq": 1}, framework=graphs(*scope, impl=impl))
+        return MegatronLedger(run_of(asked)).graph_masks
+
+    assert masks("transformer_engine", "attn") == masks("transformer_engine") == [1024**2]
+    assert masks("transformer_engine", "moe_router") == masks("local", "attn") == [0]
 
 
 def pool_bytes(asked: MegatronPlan) -> int:

@@ -260,14 +260,23 @@ def test_a_value_that_only_forks_take_changes_nothing_where_it_cannot_matter(wor
             "--cuda-graph-impl local --cuda-graph-scope full_iteration",
             {"cuda_graph_impl": "full_iteration"},
         ),
-        ("--cuda-graph-impl none --cuda-graph-scope attn", {}),
+        (
+            "--cuda-graph-impl transformer_engine --cuda-graph-warmup-steps 0",
+            {"cuda_graph_impl": "transformer_engine", "cuda_graph_warmup_steps": 0},
+        ),
+        ("--cuda-graph-impl none --cuda-graph-scope attn --cuda-graph-warmup-steps 0", {}),
         ("--cpu-offloading-num-layers 1", {"cpu_offloading_num_layers": 1}),
     ],
 )
 def test_graphs_and_layers_on_the_host(words: str, fields: dict[str, object]) -> None:
     reading = read(f"{SMALL} {words}")
     told = reading.job["framework"]
-    names = ("cuda_graph_impl", "cuda_graph_scope", "cpu_offloading_num_layers")
+    names = (
+        "cuda_graph_impl",
+        "cuda_graph_scope",
+        "cuda_graph_warmup_steps",
+        "cpu_offloading_num_layers",
+    )
     assert {name: told[name] for name in names if name in told} == fields
     assert not unsupported(reading)
 

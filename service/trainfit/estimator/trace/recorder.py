@@ -46,6 +46,14 @@ class TracePart(list[Request]):
         return whole
 
 
+def lasting(part: TracePart) -> TracePart:
+    """What is asked for in a part and still there behind it."""
+    gone = {request.tensor for request in part if isinstance(request, Free)}
+    left = TracePart()
+    left.extend([each for each in part if isinstance(each, Allocate) and each.tensor not in gone])
+    return left
+
+
 class Graphs(NamedTuple):
     """What a rank asks for while its CUDA graphs are `captured`, and at each step with these."""
 

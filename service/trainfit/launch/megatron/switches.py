@@ -87,8 +87,9 @@ def _read_graphs(reading: Reading) -> None:
     """
     setting = reading.get("cuda_graph_impl")
     scopes = [found for name in SCOPES if (found := reading.get(name)) is not None]
+    warm_up = reading.get("cuda_graph_warmup_steps")
     if setting is None or reading.value("cuda_graph_impl") in (None, "none"):
-        for each in (setting, *scopes):
+        for each in (setting, *scopes, warm_up):
             if each is not None:
                 reading.draft.ignore(each)
         return
@@ -103,6 +104,10 @@ def _read_graphs(reading: Reading) -> None:
     reading.draft.put("/framework/cuda_graph_impl", way, setting, *scopes)
     if parts and way != "full_iteration":
         reading.draft.put("/framework/cuda_graph_scope", parts, *scopes)
+    if warm_up is not None:
+        reading.draft.put(
+            "/framework/cuda_graph_warmup_steps", reading.value("cuda_graph_warmup_steps"), warm_up
+        )
 
 
 def _read_offloading(reading: Reading) -> None:

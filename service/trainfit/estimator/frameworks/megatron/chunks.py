@@ -5,6 +5,7 @@ Each kind of layer is estimated once per plan, whatever the number of layers tha
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
+from operator import add
 from types import ModuleType
 from typing import TypeVarTuple
 
@@ -14,7 +15,12 @@ from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.blocks.mtp import transformer_engine as mtp
 from trainfit.estimator.compiled import compiled
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
-from trainfit.estimator.frameworks.megatron.layers import TABLES, is_captured, sublayer_groups
+from trainfit.estimator.frameworks.megatron.layers import (
+    TABLES,
+    graph_mask,
+    is_captured,
+    sublayer_groups,
+)
 from trainfit.estimator.frameworks.megatron.programs import (
     added_up,
     embed,
@@ -125,8 +131,8 @@ class MegatronLedger:
     def pools(self, contents: tuple[Content, ...], in_flight: int) -> Interval:
         """What CUDA graphs reserve above what is allocated without them: what the largest
         operation borrows there, which is borrowed beside them too; the inputs [n', h] of chunks in
-        flight, which graphs copy; rows that they permute for experts; and at most their outputs,
-        and what the driver takes.
+        flight, which graphs copy, masks, and rows that they permute for experts; and at most their
+        outputs, and what the driver takes.
         """
         framework, act = self.run.framework, self.numbers.act
         if framework.cuda_graph_impl == "none":
@@ -135,20 +141,34 @@ class MegatronLedger:
             return Interval(0, 0, GRAPHS)
         received = act * in_flight * any(not content.embedding for content in contents)
         layers = max([len(content.kinds) for content in contents], default=0)
-        rows = max(map(self._permuted_rows, contents), default=0)
-        expected = min(self._borrowed_by_graphs) + received + rows * in_flight
+        inputs = [sum([self.graph_inputs[kind] for kind in each.kinds]) for each in contents]
+        beside = received + max(inputs, default=0) * in_flight
+        expected = min(self._borrowed_by_graphs) + beside
         return Interval(0, expected, expected + max(GRAPHS, act * in_flight * layers))
 
-    def _permuted_rows(self, content: Content) -> int:
-        """Bytes of rows [T, h] that graphs of a chunk's layers hand on to an all-to-all."""
+    @cached_property
+    def graph_inputs(self) -> list[int]:
+        """Bytes that graphs of a layer of each kind have for a micro-batch beside its activations:
+        the mask of its attention, and rows [T, h] that they hand on to an all-to-all.
+        """
+        rows = map(self._permuted_rows, self.run.model.layer_kinds)
+        return list(map(add, self.graph_masks, rows))
+
+    @cached_property
+    def graph_masks(self) -> list[int]:
+        """Bytes of the mask that graphs of a layer of each kind read."""
+        kinds = self.run.model.layer_kinds
+        masks = [graph_mask(kind, self.numbers, self.run) for kind in kinds]
+        return [0 if mask is None else mask.bytes for mask in masks]
+
+    def _permuted_rows(self, layer: Layer) -> int:
         run, h = self.run, self.numbers.h
         captures = "moe_preprocess" in run.framework.cuda_graph_scope
         if not captures or run.routing.dispatcher != "alltoall":
             return 0
         return self.numbers.bytes * sum(
             rows_of(block, self.numbers, run.routing).sent * (block.latent or h)
-            for kind in content.kinds
-            for block in run.model.layer_kinds[kind].blocks
+            for block in layer.blocks
             if isinstance(block, Experts)
         )
 

@@ -16,6 +16,7 @@ from trainfit.estimator.blocks.moe import transformer_engine as moe
 from trainfit.estimator.blocks.norm import transformer_engine as norm
 from trainfit.estimator.blocks.recurrence import transformer_engine as recurrence
 from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
+from trainfit.estimator.legend import Legend
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE
 from trainfit.estimator.run import MegatronRun, MegatronStep
@@ -26,6 +27,7 @@ from trainfit.specs.blocks import (
     Block,
     Experts,
     LatentAttention,
+    Layer,
     Mlp,
     Opaque,
     Recurrence,
@@ -111,6 +113,19 @@ def is_captured(sublayer: Sublayer, scope: tuple[CudaGraphScope, ...]) -> bool:
             case Opaque():
                 continue
     return False
+
+
+def graph_mask(layer: Layer, sizes: Legend, run: MegatronRun) -> Tensor | None:
+    """The mask [b, 1, s / c, s] of one byte that TransformerEngine's graphs of attention read,
+    whatever masks it: every layer has one for each micro-batch in flight. Source:
+    megatron/core/transformer/transformer_layer.py (get_layer_static_inputs).
+    """
+    framework = run.framework
+    attends = any(isinstance(block, Attention | LatentAttention) for block in layer.blocks)
+    captures = not framework.cuda_graph_scope or "attn" in framework.cuda_graph_scope
+    if framework.cuda_graph_impl != "transformer_engine" or not (attends and captures):
+        return None
+    return Tensor("mask of a graph", (sizes.b, 1, sizes.s, sizes.s * sizes.c), BYTE, ())
 
 
 def captured_operations(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache, partial, reduce
 from itertools import repeat
 from operator import attrgetter
@@ -12,6 +13,12 @@ from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
+from trainfit.estimator.frameworks.megatron.graphed import (
+    BESIDE_ONE_GRAPH,
+    GraphedPeaks,
+    PartOfLayers,
+    captures_at_once,
+)
 from trainfit.estimator.frameworks.megatron.states import (
     StateSharding,
     bucket_padding,
@@ -25,7 +32,7 @@ from trainfit.estimator.frameworks.megatron.states import (
 )
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.overhead import IMBALANCE_PERMILLE
+from trainfit.estimator.overhead import IMBALANCE_PERMILLE, added
 from trainfit.estimator.peak import ActivationPeak, chunk_activations, optimizer_step, stage_peak
 from trainfit.estimator.placement import Content, Placement, placements
 from trainfit.estimator.rank import Rank, Ranks
@@ -83,16 +90,52 @@ def _of_run(
     held = memo(_held, placed, table, sharding, adapters_of(run, memo), by_muon)
     standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
-    highest = [each.stepping for each in held]
+    pools = memo(_pools, placed, ledger, orders)
+    highest = [RankPeak(each.stepping, 0, one) for each, one in zip(held, pools, strict=True)]
     if activations:
         running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m, orders)
-        highest = [max(pair, key=_total) for pair in zip(running, highest, strict=True)]
+        if captures_at_once(run):
+            graphed = memo(_graphed, placed, ledger, pipeline, m, orders)
+            highest = list(map(_with_graphs, highest, running, graphed, held))
+        else:
+            highest = list(map(_without_graphs, highest, running))
     flying = orders.in_flight
     strays = repeat(memo(_strays_permille, ledger))
-    pools = memo(_pools, placed, ledger, orders)
     received = memo(_received, placed, ledger.sizes.act if activations else 0)
-    made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays, pools)
+    made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays)
     return Ranks(made)
+
+
+class RankPeak(NamedTuple):
+    """The highest moment of a rank, so many bytes of whose optimizer states are `absent` then; and
+    what the pools of CUDA graphs hold beyond what is allocated.
+    """
+
+    moving: ActivationPeak
+    absent: int
+    pools: Interval
+
+
+def _without_graphs(stepping: RankPeak, running: ActivationPeak) -> RankPeak:
+    """Steps run before graphs are captured, if there are any."""
+    return stepping._replace(moving=max(running, stepping.moving, key=_total))
+
+
+def _with_graphs(
+    stepping: RankPeak, running: ActivationPeak, graphed: GraphedPeaks, held: MegatronRankState
+) -> RankPeak:
+    """No step runs before graphs are captured, which is before the optimizer has its moments. What
+    a step would have without graphs is in their pools.
+    """
+    later = max(graphed.beside, stepping.moving, key=_total)
+    highest = RankPeak(later, 0, stepping.pools)
+    allocated = later.total
+    if graphed.captured.total - held.moments > later.total:
+        highest = RankPeak(graphed.captured, held.moments, stepping.pools)
+        allocated = graphed.captured.total - held.moments
+    more = max(0, max(running.total, stepping.moving.total) - allocated)
+    pools = added(stepping.pools, Interval(more, more, more))
+    return highest._replace(pools=pools)
 
 
 _total = attrgetter("total")
@@ -112,12 +155,14 @@ def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Inter
 
 
 class MegatronRankState(NamedTuple):
-    """What a rank holds of the model for the whole step. `stepping` is its optimizer step,
-    `beside_bytes` what units held whole take, `padding_bytes` what padded buckets do.
+    """What a rank holds of the model for the whole step, `moments` of it from the end of the first
+    one on. `stepping` is its optimizer step, `beside_bytes` what units held whole take,
+    `padding_bytes` what padded buckets do.
     """
 
     chunks: tuple[ChunkParameters, ...]
     states: tuple[Component, ...]
+    moments: int
     stepping: ActivationPeak
     beside_bytes: int
     padding_bytes: int
@@ -128,21 +173,21 @@ def _rank(
     placements: list[Placement],
     held: MegatronRankState,
     standing: Buffers,
-    moving: ActivationPeak,
+    highest: RankPeak,
     received: int,
     in_flight: int,
     strays: int | None,
-    pools: Interval,
 ) -> Rank:
     """The most loaded rank receives so many more rows than its share, if that is known: `strays`
     is in thousandths.
     """
+    moving, absent, pools = highest
     buffers = standing.framework + held.padding_bytes
     states = sum([state.bytes for state in held.states])
     return Rank(
         placements=placements,
         parameters=held.chunks,
-        states=held.states,
+        states=_at_peak(held.states, absent),
         activations=moving.kept,
         workspace=moving.borrowed + standing.workspace,
         framework_buffers=moving.pipeline + buffers + held.beside_bytes,
@@ -153,6 +198,16 @@ def _rank(
         pools=pools,
         imbalance_permille=IMBALANCE_PERMILLE if strays is None else strays,
     )
+
+
+def _at_peak(states: tuple[Component, ...], absent: int) -> tuple[Component, ...]:
+    """States without so many bytes of the optimizer's, which come behind the peak."""
+    if not absent:
+        return states
+    *others, optimizer = states
+    left = optimizer.bytes - absent
+    each = left / optimizer.parameter_count_per_gpu
+    return *others, replace(optimizer, bytes=left, bytes_per_parameter=each)
 
 
 def _strays_permille(ledger: MegatronLedger) -> int | None:
@@ -223,6 +278,7 @@ def _held(
                 state("gradients", local, sizes.gradients, of_experts.gradients),
                 state("optimizer_states", local, sizes.optimizer, of_experts.optimizer),
             ),
+            moments=sizes.moments,
             stepping=optimizer_step(sizes.step + borrowed),
             beside_bytes=beside,
             padding_bytes=bucket_padding(local, sharding),
@@ -250,6 +306,40 @@ def _standing(
 
     each = {contents: standing(contents) for contents in placed.distinct}
     return [each[contents] for contents in placed.contents]
+
+
+def _graphed(
+    placed: Placed, ledger: MegatronLedger, pipeline: Pipeline, m: int, orders: Orders
+) -> list[GraphedPeaks]:
+    """Graphs of one micro-batch where there is no pipeline. All that one graph of a step captures
+    is there as in a step without it.
+    """
+    if ledger.run.framework.cuda_graph_impl == "full_iteration":
+        running = _running(placed, PricedChunks(ledger), pipeline, m, orders)
+        return [GraphedPeaks(each, BESIDE_ONE_GRAPH) for each in running]
+    captured, beside = (PartOfLayers(ledger, captured=each) for each in (True, False))
+    captured_m = 1 if pipeline.pp == 1 else m
+
+    def peak(part: PartOfLayers, number: int, m: int, act: int) -> ActivationPeak:
+        chunks = [chunk_activations(part, each) for each in placed.contents[number]]
+        first = [each.layers.start for each in placed.ranks[number]]
+        order = order_of(pipeline, m, number)
+        return stage_peak(pipeline, m, order, act, chunks, first)
+
+    act = ledger.sizes.act
+
+    def graphed(number: int) -> GraphedPeaks:
+        """What graphs read lies beside them for good: as much as is in flight at most."""
+        at = peak(beside, number, m, act)
+        read = [
+            sum([act + ledger.graph_masks[kind] for kind in each.kinds])
+            for each in placed.contents[number]
+        ]
+        flying = 1 if pipeline.pp == 1 else orders.in_flight[number]
+        held = at.pipeline + max(read, default=0) * flying
+        return GraphedPeaks(peak(captured, number, captured_m, 0), at._replace(pipeline=held))
+
+    return list(map(graphed, range(pipeline.pp)))
 
 
 class PricedChunks:

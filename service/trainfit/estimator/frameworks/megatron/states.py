@@ -63,11 +63,14 @@ def is_muon(states: BytesPerParameter) -> bool:
 
 
 class StateBytes(NamedTuple):
-    """Bytes of a stage's model states on one GPU, and what its optimizer step borrows."""
+    """Bytes of a stage's model states on one GPU, those of them that the first optimizer step
+    makes, and what a step borrows.
+    """
 
     weights: int
     gradients: int
     optimizer: int
+    moments: int
     step: int
 
 
@@ -85,13 +88,14 @@ def state_bytes(local: Local, sharding: StateSharding, embedding: int = 0) -> St
     weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
     matrices = sharded.linear + sharded.router + sharded.expert
-    optimizer = states.master * parameters + states.matrix_moments * matrices
-    optimizer += states.moments * (parameters - matrices)
-    optimizer += states.linear_master * _narrow(sharded)
+    moments = states.matrix_moments * matrices + states.moments * (parameters - matrices)
+    master = states.master * parameters + states.linear_master * _narrow(sharded)
+    on_device = 1 - sharding.offload_ratio
     return StateBytes(
         weights=frozen_bytes(weights, sharding),
         gradients=states.gradients * (gradients.dense + gradients.expert),
-        optimizer=round(optimizer * (1 - sharding.offload_ratio)),
+        optimizer=round((master + moments) * on_device),
+        moments=round((moments + states.holds_master * master) * on_device),
         step=states.step * parameters,
     )
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Set
 from functools import cache
 from typing import NamedTuple
 
+from trainfit.estimator.frameworks.megatron.graphed import captures_at_once
 from trainfit.estimator.frameworks.megatron.requests.passes import MegatronStretch, ModelStretches
 from trainfit.estimator.frameworks.megatron.requests.rank import (
     Key,
@@ -23,12 +24,13 @@ from trainfit.estimator.frameworks.megatron.requests.rank import (
 )
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import Moment, turns
-from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Passage, TracePart
+from trainfit.estimator.trace.recorder import Graphs, HeldTensor, Passage, TracePart, lasting
 
 POOL = "graphs"
 """The private pool that all graphs of a rank share."""
 STEP = "graphs"
 """What the moments of a step with graphs are of."""
+CAPTURE = f"{STEP} capture"
 
 Course = list[tuple[Moment, bool]]
 """Moments, and whether a graph has them."""
@@ -71,7 +73,8 @@ class Divided:
         course, within = _forward_course(stretch), self._within(stretch)
         inside = [moment for moment, captured in course if captured]
         beside = frozenset([each for moment, captured in course if not captured for each in moment])
-        inputs = dict.fromkeys([each for moment in inside for each in moment if each not in within])
+        read = [each for moment in inside for each in moment if each not in within]
+        inputs = dict.fromkeys((*read, *_some(stretch.mask)))
         last = within & {stretch.made}
         outputs = tuple([each for each in within if each in beside or each in last])
         kept = (stretch.kept & within).union(outputs)
@@ -132,10 +135,33 @@ class RankWithGraphs(RankRequests):
     """How stretches are divided, from when graphs of layers are there."""
 
     def steps(self, later: int = 1) -> StepRequests:
-        found = super().steps(later)
+        if captures_at_once(self._ledger.run):
+            return self._captured_at_once()
+        return super().steps(later)._replace(graphs=self._graphs())
+
+    def _graphs(self) -> Graphs:
         whole = self._plan.framework.cuda_graph_impl == "full_iteration"
-        graphs = self._one_graph() if whole else self._graphs_of_layers()
-        return found._replace(graphs=graphs)
+        return self._one_graph() if whole else self._graphs_of_layers()
+
+    def _captured_at_once(self) -> StepRequests:
+        """No step runs before graphs are captured. What one would leave behind is there when they
+        are.
+        """
+        recorder = self._recorder
+        self._step("first")
+        standing = lasting(recorder.cut())
+        recorder.forget_peak()
+        captured, step = self._graphs()
+        first, before_moments = TracePart.joined(standing, captured, step), recorder.peak_bytes
+        before = recorder.bytes
+        recorder.forget_peak()
+        if self._divided is not None:
+            self._step(STEP)
+        highest = recorder.peak_bytes, recorder.peak_moment
+        later = recorder.cut()
+        return StepRequests(
+            first, later, before, *highest, recorder.tensors, first_peak_bytes=before_moments
+        )
 
     def _one_graph(self) -> Graphs:
         """All of a step but the optimizer's. cuBLAS has workspaces of its own on the stream on
@@ -144,7 +170,7 @@ class RankWithGraphs(RankRequests):
         recorder = self._recorder
         recorder.empty_cache()
         recorder.begin_pool(POOL)
-        recorder.moment = f"{STEP} capture"
+        recorder.moment = CAPTURE
         if any(content.output_layer for content in self._contents):
             self._stand("cublas of the graph", self._standing.cublas, self._standing.cublas)
         self._step(STEP)
@@ -156,7 +182,7 @@ class RankWithGraphs(RankRequests):
         recorder, divided = self._recorder, Divided(self._stretches)
         alone = self._plan.layout.pipeline.pp == 1
         order = list(self._order(1 if alone else self._shown))
-        recorder.moment = f"{STEP} capture"
+        recorder.moment = CAPTURE
         recorder.empty_cache()
         for nbytes in self._inputs(divided, order):
             recorder.make(nbytes)

@@ -46,12 +46,14 @@ class ChunkBuffers(NamedTuple):
 
 class Stepped(NamedTuple):
     """What the optimizer of a rank asks for: its main parameters, in its `first` step, which makes
-    its moments beside what it borrows, and in later ones; and the bytes that it keeps and borrows.
+    its moments beside what it borrows, and in later ones; and the bytes that it keeps, of them
+    those of the main parameters, and that it borrows.
     """
 
     main: TracePart
     first: TracePart
     later: TracePart
+    main_bytes: int
     kept_bytes: int
     borrowed_bytes: int
 
@@ -117,12 +119,13 @@ class ModelChunks:
             copied = recorder.make(states.weights * piece.numel)
             recorder.make(states.master * piece.numel)
             recorder.release(copied)
-        main = recorder.cut()
+        main, main_bytes = recorder.cut(), recorder.bytes
         self._step(share, groups, recorder, first=True)
         first, kept = recorder.cut(), recorder.bytes
         recorder.forget_peak()
         self._step(share, groups, recorder, first=False)
-        return Stepped(main, first, recorder.cut(), kept, recorder.peak_bytes - kept)
+        borrowed = recorder.peak_bytes - kept
+        return Stepped(main, first, recorder.cut(), main_bytes, kept, borrowed)
 
     def _step(
         self, share: int, groups: Sequence[Group], recorder: Recorder, *, first: bool

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import (
     captured_operations,
+    graph_mask,
     norms_stand_apart,
     sublayer_groups,
 )
@@ -47,7 +48,7 @@ class MegatronStretch:
     """An embedding, a layer, a final norm or a head. `read` and `made` are the residual stream
     before and behind it, `of_read` and `of_made` its gradient there, `added` that behind it where
     the one that came may not be added to. `inputs` are what it is made again from. Of the moments
-    forward that CUDA graphs capture, `captured` has the numbers.
+    forward that CUDA graphs capture, `captured` has the numbers; they read a `mask` beside.
     """
 
     kept: frozenset[Tensor]
@@ -60,6 +61,7 @@ class MegatronStretch:
     added: Tensor | None = None
     inputs: tuple[Tensor, ...] = ()
     captured: frozenset[int] = frozenset()
+    mask: Tensor | None = None
     nodes: "NodeStretches | None" = None
 
 
@@ -234,6 +236,7 @@ class ModelStretches:
             added,
             tuple(inputs),
             frozenset(captured),
+            graph_mask(layer, self._ledger.sizes, self.run),
         )
 
     def sublayer_backward(

@@ -47,6 +47,7 @@ class Standing(NamedTuple):
 class StepRequests(NamedTuple):
     """What a `first` step asks for and a `later` one, without the optimizer: the bytes that are
     there before the later one, the most that are there in it, and when; and what CUDA graphs do.
+    Where these are captured in the first step, `first_peak_bytes` are the most that are there then.
     """
 
     first: TracePart
@@ -56,6 +57,7 @@ class StepRequests(NamedTuple):
     peak_moment: str
     tensors: Mapping[Hashable, Tensor]
     graphs: Graphs | None = None
+    first_peak_bytes: int = 0
 
 
 class RunUnit(NamedTuple):

@@ -24,7 +24,7 @@ from trainfit.estimator.frameworks.megatron.requests.exchanging import (
     ExchangingRankWithGraphs,
     ExchangingStretches,
 )
-from trainfit.estimator.frameworks.megatron.requests.graphs import RankWithGraphs
+from trainfit.estimator.frameworks.megatron.requests.graphs import CAPTURE, RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.known import is_local
 from trainfit.estimator.frameworks.megatron.requests.model import ChunkBuffers, ModelChunks
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
@@ -209,6 +209,9 @@ class RankTraces:
         highest, moment = steps.peak_bytes, steps.peak_moment
         if own.borrowed_bytes + steps.before > highest:
             highest, moment = own.borrowed_bytes + steps.before, "later optimizer_step"
+        highest += resident
+        if (first := loaded.bytes + own.main_bytes + steps.first_peak_bytes) > highest:
+            highest, moment = first, CAPTURE
         graphs = steps.graphs
         if graphs is not None:
             graphs = graphs._replace(step=TracePart.joined(graphs.step, own.later))
@@ -216,7 +219,7 @@ class RankTraces:
             TracePart.joined(loaded.requests, own.main),
             TracePart.joined(steps.first, own.first),
             TracePart.joined(steps.later, own.later),
-            resident + highest,
+            highest,
             moment,
             steps.tensors,
             graphs,
