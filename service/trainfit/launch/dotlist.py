@@ -32,6 +32,12 @@ def assignments(words: Sequence[Word]) -> Iterator[Setting]:
             raise LaunchError(Complaint(message, word.file, word.line))
 
 
+def added_key(word: Word) -> str | None:
+    """The key that a word adds to a configuration, which need not have it."""
+    found = ASSIGNMENT.fullmatch(word.text)
+    return found["key"] if found is not None and found["sign"] else None
+
+
 def values_of(settings: Mapping[str, Setting]) -> dict[str, object]:
     """What settings mean where one says `${other.key}`: the value of the other."""
     return {key: _followed(setting.value, settings) for key, setting in settings.items()}

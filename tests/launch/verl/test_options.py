@@ -10,6 +10,7 @@ import pytest
 from tests.launch.launches import DATA, Read, launch_of, read
 from tests.launch.mutations import check_every_key
 from trainfit.launch.errors import LaunchError
+from trainfit.launch.read import read_launch
 from trainfit.specs.job import Job
 
 TRAINER = "verl.trainer.main_ppo"
@@ -275,6 +276,30 @@ def test_such_a_micro_batch_tells_of_the_first_release() -> None:
     assert f"{ACTOR}.entropy_coeff" in found.bounded
     found = read(launch_of(argv=words, framework_version="v0.7.0"))
     assert found.field("/training/recompute/granularity") == "full"
+
+
+def test_keys_that_are_gone_tell_of_their_releases() -> None:
+    gone = "trainer.val_generations_to_log_to_wandb=1"
+    launch = launch_of(argv=[TRAINER, *words_of(EXAMPLE), gone])
+    reading = read_launch(launch)
+    assert f"{ACTOR}.entropy_coeff" in read(launch).bounded
+    assert reading.launch.releases is None  # the same job under all of them
+    assert f"{ACTOR}.entropy_coeff" not in trained(f"+{gone}").left_out
+    named = read(launch.model_copy(update={"framework_version": "v0.7.0"}))
+    assert f"{ACTOR}.entropy_coeff" not in named.left_out
+
+
+def test_a_micro_batch_of_one_gpu_is_not_of_the_first_release() -> None:
+    words = [word for word in words_of(EXAMPLE) if "gradient_checkpointing" not in word]
+    gone = f"{ACTOR}.fsdp_config.grad_offload=False"
+    reading = read_launch(launch_of(argv=[TRAINER, *words, gone]))
+    assert reading.job["training"]["recompute"] == {"granularity": "full"}
+    assert not reading.launch.variants
+
+
+def test_keys_that_no_release_has_together_are_read_with_the_latest() -> None:
+    gone = ["trainer.remove_previous_ckpt_in_save=True", "algorithm.rollout_is=False"]
+    assert f"{ACTOR}.entropy_coeff" not in trained(*gone).left_out
 
 
 @pytest.mark.parametrize("word", ["algorithm.adv_estimator=raft", "critic.enable=False"])

@@ -6,6 +6,7 @@ import pytest
 
 from tests.launch.launches import Read, launch_of, read
 from trainfit.launch.errors import LaunchError
+from trainfit.launch.read import read_launch
 
 COMMAND = (
     "torchrun --standalone --nnodes=1 --nproc_per_node=8 -m verl.trainer.sft_trainer "
@@ -119,7 +120,6 @@ def test_its_ranks_share_a_sequence_without_padding() -> None:
     ("words", "key", "left"),
     [
         ("model.use_liger=True", "model.use_liger", "bounded"),
-        ("data.micro_batch_size=8", "data.micro_batch_size", "unsupported"),
         ("model.fsdp_config.cpu_offload=True", "model.fsdp_config.cpu_offload", "unsupported"),
         ("model.fsdp_config.wrap_policy.min_num_params=1", "wrap_policy", "unsupported"),
     ],
@@ -127,3 +127,55 @@ def test_its_ranks_share_a_sequence_without_padding() -> None:
 def test_what_the_older_one_does_besides(words: str, key: str, left: str) -> None:
     found = older(words)
     assert any(key in each for each in getattr(found, left))
+
+
+def test_micro_batches_of_all_ranks_are_of_its_first_release() -> None:
+    """fsdp_sft_trainer.py and sft_trainer.yaml at v0.1: FSDP1, nothing recomputed unless asked, and
+    samples of a micro-batch are shared out. v0.2 has data.micro_batch_size_per_gpu in its place.
+    """
+    found = older("data.micro_batch_size=16")
+    assert found.field("/training/micro_batch_size") == 2
+    assert found.field("/training/num_microbatches") == 16
+    assert found.field("/training/recompute/granularity") is None
+    assert found.field("/framework/data_parallel_engine") == "fsdp1"
+    assert found.left_out == {"shift_logits"}
+    found = older("data.micro_batch_size=16 data.micro_batch_size_per_gpu=4")
+    assert found.field("/training/micro_batch_size") == 4
+    assert "data.micro_batch_size" in found.irrelevant
+
+
+def test_it_kept_layers_until_v0_4_0() -> None:
+    reading = read_launch(launch_of(argv=f"{OLDER} trainer.resume_path=null".split()))
+    assert (reading.launch.releases, reading.job["training"]["recompute"]["granularity"]) == (
+        "verl v0.4.1",
+        "full",
+    )
+    assert [(each.releases, len(each.differences)) for each in reading.launch.variants] == [
+        ("verl v0.4.0", 1),
+        ("verl v0.2 to v0.3.0", 2),
+        ("verl v0.1", 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "engine", "recomputes"),
+    [("v0.3.0", "fsdp1", False), ("v0.4.0", "fsdp2", False), ("v0.6.1", "fsdp2", True)],
+)
+def test_a_release_of_it_is_read_as_it_is(version: str, engine: str, recomputes: bool) -> None:
+    found = read(launch_of(argv=OLDER.split(), framework_version=version))
+    assert found.field("/framework/data_parallel_engine") == engine
+    assert (found.field("/training/recompute/granularity") == "full") is recomputes
+    assert found.left_out == {"shift_logits"}
+
+
+def test_its_config_alone_is_read_too() -> None:
+    text = """
+data: {train_batch_size: 256, micro_batch_size: null, micro_batch_size_per_gpu: 2, max_length: 512}
+model: {partial_pretrain: ~/models/Qwen3-8B, fsdp_config: {cpu_offload: False}}
+optim: {lr: 1e-5, warmup_steps_ratio: 0.1}
+trainer: {project_name: gsm8k-sft, total_epochs: 4}
+"""
+    found = read(launch_of({"sft.yaml": text}, overrides={"parallelism": {"num_gpus": 8}}))
+    assert found.field("/training/micro_batch_size") == 2
+    assert found.field("/training/seq_length") == 512
+    assert found.field("/training/loss/shifted") == "logits"

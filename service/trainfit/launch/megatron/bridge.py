@@ -67,6 +67,20 @@ OVERRIDES_ONLY = (
     "Megatron-Bridge saves with a checkpoint"
 )
 _TOP = re.compile(r"^(\w+):", re.MULTILINE)
+_SECTION = re.compile(r"^model:[ \t]*(\{.*|#.*)?$", re.MULTILINE)
+_KEY = re.compile(r"[ {](\w+):")
+_OF_LAYERS = frozenset(
+    (
+        "encoder_seq_length",
+        "hidden_size",
+        "num_layers",
+        "restore_from_path",
+        "tensor_model_parallel_size",
+    )
+)
+"""Keys of a model of NeMo's that Megatron builds, of which others, for speech say, have none."""
+_OF_OTHERS = ("trust_remote_code",)
+"""Arguments that a model has in other programs as well."""
 
 
 def recognises(program: TrainingProgram) -> bool:
@@ -83,18 +97,22 @@ def recognises(program: TrainingProgram) -> bool:
 def _is_field(key: str) -> bool:
     """Whether this is the key of an argument in one of the sections that others have not."""
     section, _, name = key.partition(".")
-    return section in ("model", "train", "ddp", "dist") and is_argument(name)
+    known = is_argument(name) and name not in _OF_OTHERS
+    return section in ("model", "train", "ddp", "dist") and known
 
 
 def _files(program: TrainingProgram) -> list[LaunchFile]:
     """Files with a section of the model beside one of training."""
-    return [
-        file
-        for file in program.files.values()
-        if "model" in (tops := set(_TOP.findall(file.content)))
-        and tops & {"train", "ddp", "mixed_precision", "trainer"}
-        and "actor" not in tops
-    ]
+    return [file for file in program.files.values() if _is_config(file.content)]
+
+
+def _is_config(content: str) -> bool:
+    tops = set(_TOP.findall(content))
+    if _SECTION.search(content) is None or "actor" in tops:
+        return False
+    if tops & {"train", "ddp", "mixed_precision"}:
+        return True
+    return "trainer" in tops and not _OF_LAYERS.isdisjoint(_KEY.findall(content))
 
 
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
-from trainfit.launch.dotlist import assignments, values_of
+from trainfit.launch.dotlist import added_key, assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
@@ -17,8 +17,9 @@ from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
 from trainfit.launch.verl import megatron, sft
 from trainfit.launch.verl.beside import ON_THE_CARD, RESERVED, leave_out_beside
-from trainfit.launch.verl.keys import ACTOR, FIRST, LATEST, MODEL, OPTIMIZER, RELEASES
+from trainfit.launch.verl.keys import ACTOR, FIRST, LATEST, MODEL, OPTIMIZER
 from trainfit.launch.verl.layout import SAMPLE, put_gpus, read_batch, read_layout
+from trainfit.launch.verl.releases import release_named, release_of
 from trainfit.launch.verl.step import (
     read_entropy,
     read_fused_kernels,
@@ -37,14 +38,14 @@ ENGINES = ("dp", "megatron")
 
 
 def recognises(program: TrainingProgram) -> bool:
-    """By its module; files by the actor in them."""
+    """By its module; files by the actor in them, or the model of the older trainer on samples."""
     if program.name is None:
         return any(_is_config(file) for file in program.files.values())
     return TRAINER.fullmatch(program.name) is not None
 
 
 def _is_config(file: LaunchFile) -> bool:
-    return SECTION in (mapping_in(file, SECTION) or ())
+    return SECTION in (mapping_in(file, SECTION) or ()) or sft.is_config(file)
 
 
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
@@ -52,13 +53,17 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     trainer = _trainer(program)
     file, words, named = _config(program)
     settings = _settings(file, list(assignments(words)), draft)
-    release = _release(version, settings)
+    added = {key for word in words if (key := added_key(word)) is not None}
+    known = release_named(version) if version is not None else None
     for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
         settings[key] = named_by_its_end(settings[key])
     if trainer in sft.TRAINERS:
-        actor = sft.as_actor(settings, program, draft, trainer)
-        _read_fsdp(actor, program, draft, release, alone=trainer)
+        if trainer == sft.OLDER and known is None:
+            known = release_of(settings, added, draft, sft.ALIKE, sft.TOGETHER)
+        actor = sft.as_actor(settings, program, draft, trainer, known)
+        _read_fsdp(actor, program, draft, known or LATEST, alone=trainer)
         return
+    release = known or release_of(settings, added, draft) or LATEST
     chosen = _engine(settings) or settings.get(f"{ACTOR}.strategy", named)
     if chosen is not None and (chosen is named or chosen.value == "megatron"):
         _read_megatron(settings, chosen, program, draft, release)
@@ -97,7 +102,8 @@ def _read_fsdp(
     read_batch(reading, draft, whose, sample, sequence_ranks=sp, replica_ranks=sp)
     read_precision(reading, draft, whose)
     read_optimizer(reading, draft)
-    read_recompute(reading, draft, release)
+    keeps = sft.KEEPS_LAYERS if alone == sft.OLDER else (FIRST,)
+    read_recompute(reading, draft, release, usual=alone == sft.TRAINER or release not in keeps)
     if alone == sft.OLDER:
         sft.put_older_loss(reading, draft)
     else:
@@ -152,23 +158,12 @@ def _segments(program: TrainingProgram, draft: Draft) -> None:
         draft.default("/framework/expandable_segments", False, "PyTorch")
 
 
-def _release(version: str | None, settings: Mapping[str, Setting]) -> str:
-    """The release that is named; else the latest, or the first where micro-batches are counted as
-    only that one's examples and forks count them.
-    """
-    if version is None:
-        key = f"{ACTOR}.ppo_micro_batch_size"
-        together, each = (settings.get(name) for name in (key, f"{key}_per_gpu"))
-        given = together is not None and together.value is not None
-        return FIRST if given and (each is None or each.value is None) else LATEST
-    named = f"v{version.removeprefix('v')}".partition(".post")[0]
-    if named not in RELEASES:
-        raise LaunchError(Complaint(f"framework_version: of verl {', '.join(RELEASES)} are known"))
-    return named
-
-
 def _trainer(program: TrainingProgram) -> str:
-    """The trainer that is started; of files alone that of PPO. Raises LaunchError for another."""
+    """The trainer that is started; of files alone the one that has their keys. Raises LaunchError
+    for another.
+    """
+    if program.name is None and any(map(sft.is_config, program.files.values())):
+        return sft.OLDER
     found = TRAINER.fullmatch(program.name) if program.name is not None else None
     name = (found["name"] if found is not None else None) or PPO
     if name not in (PPO, *sft.TRAINERS):

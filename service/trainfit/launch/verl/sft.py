@@ -2,7 +2,7 @@
 
 Sources: verl/trainer/sft_trainer.py, trainer/config/sft_trainer_engine.yaml and engine/fsdp.yaml,
 workers/engine/fsdp/transformer_impl.py (b178a3c and later); of the trainer before it
-verl/trainer/fsdp_sft_trainer.py and trainer/config/sft_trainer.yaml (v0.2 to v0.7.0).
+verl/trainer/fsdp_sft_trainer.py and trainer/config/sft_trainer.yaml (v0.1 to v0.7.0).
 """
 
 from __future__ import annotations
@@ -10,13 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from trainfit.launch.documents import mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag
-from trainfit.launch.verl.keys import ACTOR, FSDP, MODEL, OPTIMIZER
+from trainfit.launch.verl.keys import (
+    ACTOR,
+    ALWAYS_ENTROPY,
+    FIRST,
+    FSDP,
+    LATEST,
+    MODEL,
+    OPTIMIZER,
+    PADS,
+)
+from trainfit.specs.launch import LaunchFile
 
 TRAINER, OLDER = "sft_trainer", "fsdp_sft_trainer"
 TRAINERS = (TRAINER, OLDER)
@@ -30,8 +41,8 @@ class Words(NamedTuple):
 
     whose: str
     sections: Mapping[str, str]
-    names: Mapping[str, str]
-    defaults: Mapping[str, Any]
+    names: dict[str, str]
+    defaults: dict[str, Any]
 
     def named(self, key: str) -> str:
         """A key by the actor's name."""
@@ -46,7 +57,7 @@ SECTIONS: Mapping[str, str] = {
     "engine.": f"{FSDP}.",
     "optim.": f"{OPTIMIZER}.",
 }
-NAMES: Mapping[str, str] = {
+NAMES: dict[str, str] = {
     "engine.strategy": f"{ACTOR}.strategy",
     "data.micro_batch_size_per_gpu": f"{ACTOR}.ppo_micro_batch_size_per_gpu",
     "data.max_token_len_per_gpu": f"{ACTOR}.ppo_max_token_len_per_gpu",
@@ -54,7 +65,7 @@ NAMES: Mapping[str, str] = {
     "data.train_batch_size": f"{ACTOR}.ppo_mini_batch_size",
 }
 """What means the same, and what the actor's is called."""
-DEFAULTS: Mapping[str, Any] = {
+DEFAULTS: dict[str, Any] = {
     "data.micro_batch_size_per_gpu": 4,
     "data.max_token_len_per_gpu": 8192,
     "data.use_dynamic_bsz": True,
@@ -85,11 +96,24 @@ WORDS: Mapping[str, Words] = {
         },
     ),
 }
-MODEL_PATHS = ("model.path", "model.partial_pretrain")
+BEFORE_FSDP2 = ALWAYS_ENTROPY
+"""Releases whose older trainer shards with FSDP1, whatever it is told."""
+KEEPS_LAYERS = (*BEFORE_FSDP2, "v0.4.0")
+"""Releases whose older trainer recomputes only when asked."""
+ALIKE = (
+    (*(each for each in PADS if each not in KEEPS_LAYERS), LATEST),
+    ("v0.4.0",),
+    tuple(each for each in BEFORE_FSDP2 if each != FIRST),
+    (FIRST,),
+)
+"""Releases whose older trainer has the same defaults, the latest first."""
+TOGETHER, EACH = "data.micro_batch_size", "data.micro_batch_size_per_gpu"
+PATH = "partial_pretrain"
+MODEL_PATHS = ("model.path", f"model.{PATH}")
 SAMPLE: Mapping[str, int] = {"data.max_length": 1024}
 LOSS = "/training/loss"
 EARLIER = Effect(
-    "releases before v0.5.0 shard with FSDP1",
+    "releases before v0.4.0 shard with FSDP1",
     "either",
     "verl/trainer/fsdp_sft_trainer.py (_build_model_optimizer)",
     within={"/framework/data_parallel_engine": "fsdp1"},
@@ -108,13 +132,31 @@ LIGER = Effect(
 )
 
 
+def is_config(file: LaunchFile) -> bool:
+    """Whether a file is the config of the older trainer."""
+    found = mapping_in(file, PATH) or {}
+    model = found.get("model")
+    return isinstance(model, dict) and PATH in model
+
+
 def as_actor(
-    settings: Mapping[str, Setting], program: TrainingProgram, draft: Draft, trainer: str
+    settings: Mapping[str, Setting],
+    program: TrainingProgram,
+    draft: Draft,
+    trainer: str,
+    release: str | None,
 ) -> dict[str, Setting]:
-    """The settings by the names of the actor's. The number of GPUs is what starts the trainer.
-    Raises LaunchError for another engine.
+    """The settings by the names of the actor's, as a release has them, or as one that is not known.
+    The number of GPUs is what starts the trainer. Raises LaunchError for another engine.
     """
     engine, words = settings.get(ENGINE), WORDS[trainer]
+    if trainer == OLDER and release in BEFORE_FSDP2:
+        words = words._replace(defaults=words.defaults | {"model.strategy": "fsdp"})
+    if trainer == OLDER and release == FIRST:
+        names = words.names | {TOGETHER: f"{ACTOR}.ppo_micro_batch_size"}
+        defaults = {key: value for key, value in words.defaults.items() if key != EACH}
+        defaults[TOGETHER] = 16
+        words = words._replace(names=names, defaults=defaults)
     if engine is not None and engine.value not in ENGINES:
         message = f"verl's engine {engine.value} is not read; {' and '.join(ENGINES)} are"
         raise LaunchError(Complaint.at(engine, message))
@@ -122,7 +164,7 @@ def as_actor(
         key: Setting(key, value, words.whose, None, whose=words.whose)
         for key, value in words.defaults.items()
     }
-    if trainer == OLDER and "model.strategy" not in settings:
+    if trainer == OLDER and release is None and "model.strategy" not in settings:
         draft.leave_out(Setting("model.strategy", None, words.whose, None), EARLIER)
     found = {words.named(key): each for key, each in (usual | dict(settings)).items()}
     for key in GPUS:

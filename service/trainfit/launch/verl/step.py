@@ -12,7 +12,6 @@ from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
     DTYPES,
-    FIRST,
     FSDP,
     MODEL,
     OPTIMIZER,
@@ -51,9 +50,10 @@ def read_optimizer(reading: Reading, draft: Draft) -> None:
     draft.default("/training/optimizer/implementation", "foreach", "PyTorch")
 
 
-def read_recompute(reading: Reading, draft: Draft, release: str) -> None:
+def read_recompute(reading: Reading, draft: Draft, release: str, *, usual: bool) -> None:
+    """Whole layers, where that is asked for or `usual`."""
     key, pointer = f"{MODEL}.enable_gradient_checkpointing", "/training/recompute/granularity"
-    enabled = reading.value(key, release != FIRST, flag)
+    enabled = reading.value(key, usual, flag)
     if (setting := reading.get(key)) is None:
         draft.default(pointer, "full" if enabled else None, f"verl {release}")
     elif enabled:
