@@ -9,7 +9,7 @@ from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Memory
 from tests.accuracy.schemas import all_outcomes
 from tests.accuracy.test_corpus import CORPUS, rows
-from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES
+from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES, OWN_REPLAYS_PERMILLE
 
 Errors = dict[str, Memory]
 
@@ -62,12 +62,13 @@ def test_what_two_replays_leave_open_of_a_third() -> None:
     assert median(strays) <= 0.004
     assert max(strays) <= 0.016
     thirds = 0
-    for cluster in (b200, h100):
+    megatron, torchtitan = OWN_REPLAYS_PERMILLE["megatron"], OWN_REPLAYS_PERMILLE["torchtitan"]
+    for cluster, beyond in ((b200, megatron / 1000), (h100, torchtitan / 1000)):
         for one, two in combinations(range(len(cluster)), 2):
             seen = cluster[one], cluster[two], 1.0
             for number, ratio in enumerate(cluster):
                 if number not in (one, two):
-                    assert min(seen) - 0.016 <= ratio <= max(seen) + 0.016
+                    assert min(seen) - beyond <= ratio <= max(seen) + beyond
                     thirds += 1
     assert thirds == 360 + 252
 

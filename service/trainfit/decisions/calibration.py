@@ -22,7 +22,15 @@ from trainfit.decisions.reconcile.comparison import (
 )
 from trainfit.estimator.overhead import SLACK_PERCENT, SLACK_PERCENT_EXPANDABLE
 from trainfit.estimator.results import Estimate, Interval, Stage
-from trainfit.specs.calibration import Bounds, Cluster, Outside, Paces, Ratios, Trained
+from trainfit.specs.calibration import (
+    Bounds,
+    Cluster,
+    Outside,
+    Paces,
+    Ratios,
+    Replays,
+    Trained,
+)
 from trainfit.specs.reconcile import Figure
 from trainfit.steptime.calibration import Carried
 
@@ -50,8 +58,9 @@ class CalibratedLayout(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class SeenRank:
     """What a rank of a run tells: the bytes outside PyTorch, at least and at most, and what it
-    reserved above what it allocated, relative to that. Null is what it does not tell.
-    `outside_inferred` says that what it reserved was not measured but replayed.
+    reserved above what it allocated, relative to that; or, where that is replayed, what it reserved
+    relative to the replay. Null is what it does not tell. `outside_inferred` says that what it
+    reserved was not measured but replayed.
     """
 
     rank: int | None
@@ -60,6 +69,7 @@ class SeenRank:
     outside_high_bytes: int | None
     outside_inferred: bool
     slack_ratio: float | None
+    replay_ratio: float | None
 
 
 class Pace(NamedTuple):
@@ -95,23 +105,31 @@ def seen(figures: Sequence[Figure], estimate: Estimate) -> list[SeenRank]:
         assert number is not None
         stage = estimate.stages[number]
         outside = _outside(of_rank, stage)
-        ranks[rank] = _rank(rank, number, outside, _slack(of_rank, stage))
+        told = _slack(of_rank, stage), _over_replayed(of_rank, stage)
+        ranks[rank] = _rank(rank, number, outside, *told)
     for rank, outside in _in_errors(figures):
         found, _ = stage_of(rank, estimate)
         if found is not None:
             before = ranks.get(rank)
-            ranks[rank] = _rank(rank, found, outside, before.slack_ratio if before else None)
+            told = (before.slack_ratio, before.replay_ratio) if before else (None, None)
+            ranks[rank] = _rank(rank, found, outside, *told)
     return [
         each
         for each in ranks.values()
-        if each.outside_high_bytes is not None or each.slack_ratio is not None
+        if (each.outside_high_bytes, each.slack_ratio, each.replay_ratio) != (None, None, None)
     ]
 
 
-def _rank(rank: int | None, pp_rank: int, outside: Range | None, slack: float | None) -> SeenRank:
+def _rank(
+    rank: int | None,
+    pp_rank: int,
+    outside: Range | None,
+    slack: float | None,
+    over_replayed: float | None,
+) -> SeenRank:
     if outside is None:
-        return SeenRank(rank, pp_rank, None, None, False, slack)
-    return SeenRank(rank, pp_rank, *outside, slack)
+        return SeenRank(rank, pp_rank, None, None, False, slack, over_replayed)
+    return SeenRank(rank, pp_rank, *outside, slack, over_replayed)
 
 
 def _outside(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> Range | None:
@@ -172,6 +190,18 @@ def _slack(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> float |
     if reserved is None or allocated is None or stage.reserved_basis == "replayed":
         return None
     return round(max(0.0, reserved.measured_bytes / allocated.measured_bytes - 1), 4)
+
+
+def _over_replayed(compared: Mapping[Quantity, ComparedFigure], stage: Stage) -> float | None:
+    """What is reserved relative to what is expected of its requests, where they are replayed and
+    that lies within its bounds: else it was another job that ran.
+    """
+    reserved = compared.get("reserved")
+    if reserved is None or reserved.verdict != "within":
+        return None
+    if stage.reserved_basis != "replayed" or stage.cache_releases != "none":
+        return None
+    return round(reserved.measured_bytes / stage.reserved_bytes.expected, 4)
 
 
 def outside_of(runs: Sequence[MeasuredRun]) -> tuple[Outside, ...]:
@@ -253,6 +283,21 @@ def slack_of(runs: Iterable[MeasuredRun], cluster: Cluster) -> Ratios | None:
         expected=round(median(ratios), 4),
         high=max(percent.high / 100, *ratios),
     )
+
+
+def replays_of(runs: Iterable[MeasuredRun]) -> tuple[Replays, ...]:
+    """What was reserved relative to its replay, by what was trained."""
+    alike: dict[Trained, list[list[float]]] = defaultdict(list)
+    for run in runs:
+        ratios = [each.replay_ratio for each in run.ranks if each.replay_ratio is not None]
+        if ratios:
+            alike[run.layout.trains].append(ratios)
+    found = []
+    for trains, of_runs in sorted(alike.items()):
+        ratios = [ratio for each in of_runs for ratio in each]
+        spread = Ratios(low=min(ratios), expected=round(median(ratios), 4), high=max(ratios))
+        found.append(Replays(trains=trains, reserved_ratio=spread, runs=len(of_runs)))
+    return tuple(found)
 
 
 OWN_RUNS = (0.23, 0.22, 0.2)

@@ -37,7 +37,8 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "as PyTorch does; before, it rounds each to what multicast asks for.",
     "no-card": "No GPU was named: workspaces are those of compute capability 9.0.",
     "calibrated": "What lies outside PyTorch, and what is reserved above what is allocated, is as "
-    "in the runs of the cluster that the calibration was fitted to.",
+    "in the runs of the cluster that the calibration was fitted to; bounds of what is reserved are "
+    "narrower where these have told it.",
     "calibration-unused": "The calibration is of another GPU, framework or allocator than the "
     "job's, and was not used.",
     "steady-state": "There are enough micro-batches to keep the pipeline full.",

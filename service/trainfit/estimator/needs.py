@@ -48,10 +48,14 @@ def least_bytes(plan: Plan, memo: Memo) -> Interval:
     framework, outside = framework_of(plan), outside_of(plan)
     ranks = framework.ranks(plan, parameters_of(plan, memo), memo, activations=True)
     stages = memo(_allocated, ranks, framework.stray_permille(plan))
+    expected = max([stage.expected for stage in stages])
+    # Runs of the cluster may bound what is reserved closer than its tensors are bounded here.
+    narrowed = own_replays(plan) is not None
+    high = expected if narrowed else max([stage.high for stage in stages])
     return Interval(
         max([stage.low for stage in stages]) + outside.low,
-        max([stage.expected for stage in stages]) + outside.expected,
-        max([stage.high for stage in stages]) + outside.high,
+        expected + outside.expected,
+        high + outside.high,
     )
 
 
@@ -78,14 +82,15 @@ def stages_of(
     """The needs of these ranks of a plan; without `replay` reserved bytes rest on a ratio. Raises
     TooMuchError.
     """
-    stray = framework_of(plan).stray_permille(plan)
+    stray, grows = framework_of(plan).stray_permille(plan), plan.framework.expandable_segments
     replays = memo.within(_replayed, plan, ranks, stray, limit_bytes) if replay else NOT_REPLAYED
-    given = ranks, stray, replays, plan.framework.expandable_segments
-    calibration = overhead.calibration_of(plan)
-    stages = memo.within(_stages, *given, calibration, outside_of(plan))
+    calibration, own = overhead.calibration_of(plan), own_replays(plan)
+    given = ranks, stray, replays, grows, calibration, own, outside_of(plan)
+    stages = memo.within(_stages, *given)
     if calibration is None:
         return list(stages)
-    published = memo.within(_stages, *given, None, outside_of(replace(plan, calibration=None)))
+    bare = outside_of(replace(plan, calibration=None))
+    published = memo.within(_stages, ranks, stray, replays, grows, None, None, bare)
     return [
         stage._replace(uncalibrated_device_bytes=each.device_bytes)
         for stage, each in zip(stages, published, strict=True)
@@ -97,6 +102,14 @@ def outside_of(plan: Plan) -> Interval:
     return overhead.context_and_communicators(
         plan, *links_of(plan), trains=framework_of(plan).trains(plan)
     )
+
+
+def own_replays(plan: Plan) -> overhead.Permille | None:
+    """How far what is reserved is from its replay, in thousandths, as runs of the cluster show."""
+    if plan.calibration is None:
+        return None
+    framework = framework_of(plan)
+    return overhead.own_replays(plan, framework.trains(plan), framework.stray_permille(plan))
 
 
 def links_of(plan: Plan) -> tuple[int, Interval]:
@@ -147,6 +160,7 @@ def _stages(
     replays: Replays,
     expandable_segments: bool,
     calibration: Calibration | None,
+    own_permille: overhead.Permille | None,
     outside: Interval,
 ) -> tuple[StageNeeds, ...]:
     """The tensors of every rank, and what the GPU holds beyond them."""
@@ -167,6 +181,11 @@ def _stages(
                 pools = Interval(0, 0, pools.high - pools.expected)
             slack = overhead.added(slack, pools)
         held = overhead.added(tensors, slack)
+        if replayed is not None and own_permille is not None and rank.is_known:
+            found = replayed.reserved(number)
+            if releases == "none" and found is not None:
+                held = overhead.reserved_as_seen(held, found, own_permille)
+                tensors = replace(tensors, high=min(tensors.high, held.high))
         sizes = (*rank.tensors, slack.expected, outside.expected)
         device = overhead.added(held, outside)
         return StageNeeds(rank.peak, sizes, tensors, held, basis, device, releases)

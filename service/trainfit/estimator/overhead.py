@@ -3,11 +3,14 @@
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from math import ceil
+from typing import NamedTuple
 
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Calibration, Outside, Trained
+from trainfit.specs.framework import FrameworkName
 
 MIB = 2**20
 
@@ -64,6 +67,29 @@ def slack(
     )
 
 
+class Permille(NamedTuple):
+    """Bounds of a ratio to what is expected, in thousandths."""
+
+    low: int
+    high: int
+
+
+def own_replays(plan: Plan, trains: Trained, stray_permille: int) -> Permille | None:
+    """Bounds of what is reserved, relative to a replay and in thousandths of it, as two or more
+    runs of the cluster of a plan leave them: it trains all weights, as they did, and is of a kind
+    of which runs were measured. None where they say nothing of it.
+    """
+    calibration, beyond = calibration_of(plan), OWN_REPLAYS_PERMILLE.get(plan.framework.name)
+    if calibration is None or beyond is None or stray_permille > PYTORCH_PERMILLE:
+        return None
+    for each in calibration.replays:
+        if each.trains == trains == "all" and each.runs >= ENOUGH_RUNS:
+            seen = each.reserved_ratio
+            low, high = 1000 * min(1.0, seen.low), 1000 * max(1.0, seen.high)
+            return Permille(int(low) - beyond, ceil(high) + beyond)
+    return None
+
+
 def communicators(plan: Plan, expert_groups: Iterable[int]) -> int:
     """How many there are: one for every group of more than one rank that is used, those of experts
     among them.
@@ -112,7 +138,8 @@ def _measured(
     plan: Plan, seen: Sequence[Outside], used: int, exchange: Interval, trains: Trained
 ) -> Interval | None:
     """What runs with the nearest number of communicators have shown, and what published ones show
-    of each that is more or fewer, and of an exchange that was not seen. None where none is alike.
+    of each that is more or fewer, and of an exchange that was not seen: no more than they show of
+    the whole, where that agrees. None where none is alike.
     """
     exchanges = exchange.high > 0
     alike = [each for each in seen if each.exchanges == exchanges]
@@ -125,8 +152,11 @@ def _measured(
     same = [each for each in alike if each.communicators == nearest]
     more = times(used - nearest, COMMUNICATOR)
     found = added(_shown(same, _published(plan, nearest, has), trains), more)
-    least = Interval(max(0, found.low), max(0, found.expected), max(0, found.high))
-    return added(least, missing)
+    found = Interval(max(0, found.low), max(0, found.expected), max(0, found.high))
+    carried, whole = added(found, missing), _published(plan, used, exchange)
+    if (nearest == used and missing is NOTHING) or not whole.low <= carried.expected <= whole.high:
+        return carried
+    return Interval(max(carried.low, whole.low), carried.expected, min(carried.high, whole.high))
 
 
 def _shown(seen: Sequence[Outside], published: Interval, trains: Trained) -> Interval:
@@ -141,6 +171,15 @@ def _shown(seen: Sequence[Outside], published: Interval, trains: Trained) -> Int
     middles = [each.bytes.expected for each in seen]
     least, most = min(middles), max(middles)
     return Interval(min(published.low, least), (least + most) // 2, max(published.high, most))
+
+
+def reserved_as_seen(held: Interval, replayed: Interval, permille: Permille) -> Interval:
+    """What is reserved, no wider than runs of the cluster leave what its requests are replayed to:
+    of the releases of PyTorch the least, that of the usual, and the most.
+    """
+    low = min(held.expected, replayed.low * permille.low // 1000)
+    high = max(held.expected, replayed.high * permille.high // 1000)
+    return Interval(max(held.low, low), held.expected, min(held.high, high))
 
 
 def added(a: Interval, b: Interval) -> Interval:
@@ -158,6 +197,15 @@ def all_to_all(plan: Plan) -> Interval:
     """Connections of an all-to-all among expert-parallel ranks."""
     return ALL_TO_ALL if plan.layout.ep > 1 else NOTHING
 
+
+OWN_REPLAYS_PERMILLE: Mapping[FrameworkName, int] = {"megatron": 16, "torchtitan": 16}
+"""How far beyond two runs of a cluster, and what is expected, a third one reserves that trains all
+weights, in thousandths: at most 15 in each of 612 such thirds among ten stages under Megatron on
+B200 and nine runs of torchtitan on H100, none of which routes tokens without a capacity
+(tests/accuracy/test_bounds.py). So one in twenty may lie further. Under other frameworks, and of
+adapters, no two complete runs of one cluster report what they reserved."""
+ENOUGH_RUNS = 2
+"""Own runs whose replays have to hold: of one nobody knows whether it was chance."""
 
 MEASURED_STAGES = 59
 """Measured peaks of complete Megatron runs that the interval of allocated bytes holds for: all."""

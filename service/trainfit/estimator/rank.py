@@ -51,6 +51,11 @@ class Rank(NamedTuple):
     """Bytes that the allocator keeps and cannot give out at the peak."""
 
     @property
+    def is_known(self) -> bool:
+        """Whether nothing decides what it asks for but its job: no router, no tower, no graph."""
+        return not (self.routed or self.towers) and self.pools is NOTHING
+
+    @property
     def tensors(self) -> tuple[int, ...]:
         """Bytes of each component that PyTorch has allocated at the peak, in their order."""
         weights, gradients, optimizer = self.states

@@ -68,6 +68,11 @@ class Replayed(NamedTuple):
         found = self.reservation.beyond(allocated[self.rank])
         return found if rank == self.rank else Interval(0, found.expected, found.high)
 
+    def reserved(self, rank: int) -> Interval | None:
+        """What is reserved in all; None for a rank that asks for less."""
+        low, expected, high, _ = self.reservation
+        return Interval(low, expected, high) if rank == self.rank else None
+
 
 def reservations(
     groups: Sequence[Alike],

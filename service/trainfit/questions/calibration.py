@@ -14,6 +14,7 @@ from trainfit.decisions.calibration import (
     SeenRank,
     outside_of,
     paces_of,
+    replays_of,
     seen,
     slack_of,
 )
@@ -75,17 +76,15 @@ def calibrated(
             return _none(f"/runs/{number}", why)
         measured.append(run)
         clusters.append(cluster)
-    outside, slack, paces = (
-        outside_of(measured),
-        slack_of(measured, clusters[0]),
-        paces_of(measured),
-    )
-    if not outside and slack is None and not paces:
+    outside, slack = outside_of(measured), slack_of(measured, clusters[0])
+    replays, paces = replays_of(measured), paces_of(measured)
+    if not (outside or replays or paces or slack is not None):
         return _none("/runs", TELLS_NOTHING)
     document = {
         "cluster": clusters[0].model_dump(),
         "outside": [each.model_dump() for each in outside],
         "slack_ratio": None if slack is None else slack.model_dump(),
+        "replays": [each.model_dump() for each in replays],
         "paces": [each.model_dump() for each in paces],
         "runs": sum(bool(each.ranks or each.pace) for each in measured),
         "fitted_by": __version__,

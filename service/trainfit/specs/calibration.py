@@ -81,6 +81,16 @@ class Outside(Part):
     runs: Count
 
 
+class Replays(Part):
+    """What runs reserved, relative to what their requests were replayed to: the least, the median
+    and the most. They train the same, and told it themselves.
+    """
+
+    trains: Trained
+    reserved_ratio: Ratios
+    runs: Count
+
+
 class Paces(Part):
     """How long the steps of runs of one model took, relative to what is expected of them. Runs in
     another precision say nothing of it, nor do those within the links of a node of those beyond.
@@ -108,6 +118,11 @@ class Calibration(Part):
     )
     slack_ratio: Ratios | None = Field(
         None, description="What is reserved above what is allocated, relative to that."
+    )
+    replays: Annotated[tuple[Replays, ...], Field(strict=False, max_length=MAX_LAYOUTS)] = Field(
+        (),
+        description="What was reserved where requests are replayed, by what was trained. Two runs "
+        "whose replays held narrow the bounds of jobs that train the same.",
     )
     paces: Annotated[tuple[Paces, ...], Field(strict=False, max_length=MAX_LAYOUTS)] = Field(
         (), description="How long steps took, of each model by itself."
