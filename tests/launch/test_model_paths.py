@@ -24,6 +24,10 @@ LLAMA = "meta-llama/Llama-2-7b-hf"
         ("~/model_weights/llama-7b", "huggyllama/llama-7b"),
         ("/hub/models--meta-llama--Llama-2-7b-hf/snapshots/0123abcd", LLAMA),
         ("/m/Qwen/Qwen2___5-0___5B", "Qwen/Qwen2.5-0.5B"),
+        # ModelScope has it under another owner.
+        ("ZhipuAI/GLM-4-9B-0414", "THUDM/GLM-4-9B-0414"),
+        ("LLM-Research/Meta-Llama-3.1-8B-Instruct", "NousResearch/Meta-Llama-3.1-8B-Instruct"),
+        ("AI-ModelScope/nothing-that-is-known", "AI-ModelScope/nothing-that-is-known"),
         # A repository stays what it is, whether it is bundled or not.
         ("NousResearch/Llama-2-7b-hf", "NousResearch/Llama-2-7b-hf"),
         ("path_to/nothing-that-is-known", "path_to/nothing-that-is-known"),

@@ -38,6 +38,9 @@ def put_model(
     elif (full := quantised_from(name)) is not None:
         draft.default("/model/hf_id", full, "the catalogue, by the name without its bits")
         draft.recognise(setting)
+    elif name.partition("/")[0] in MODELSCOPE and (known := _named_by(name)) is not None:
+        draft.recognise(setting)
+        draft.default("/model/hf_id", known, "the catalogue, by its name on ModelScope")
     elif re.match(HF_ID, name) and not _is_path(name):
         draft.put("/model/hf_id", name, setting)
         if revision is not None:
@@ -52,6 +55,10 @@ def put_model(
         draft.require("/model", message, setting)
 
 
+MODELSCOPE = ("AI-ModelScope", "LLM-Research", "Shanghai_AI_Laboratory", "ZhipuAI", "openai-mirror")
+"""Owners on ModelScope of what others have on the Hub, each under its name. Source: ms-swift,
+swift/model.
+"""
 _DIRECTORY = re.compile(
     r"(path|ckpts?|checkpoints?|models?|weights|pretrained|your|local|data)\w*/"
 )
