@@ -62,6 +62,7 @@ class OperationKind(Enum):
     NORM = "a norm of the residual stream, or of a latent"
     PRODUCT = "a matrix product"
     ATTENTION = "the kernel of attention"
+    ROUTING = "the choice of the experts of each row"
     EXCHANGE = "rows on their way between expert-parallel ranks"
     PERMUTATION = "rows ordered by expert, to be sent"
     LOSS = "the loss of the logits"

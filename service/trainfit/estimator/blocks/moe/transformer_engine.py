@@ -10,6 +10,7 @@ from trainfit.estimator.blocks.moe import all_gather, all_to_all, deep_ep, hybri
 from trainfit.estimator.blocks.moe.rows import rows_of
 from trainfit.estimator.blocks.moe.sequential import run_in_turn
 from trainfit.estimator.demands import Product
+from trainfit.estimator.ledger import OperationKind
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import BYTE, FP32
 from trainfit.estimator.run import MegatronRun
@@ -85,6 +86,7 @@ def _router(step: TransformerEngine, x: Tensor, block: Experts) -> None:
             step.tensor("routing map", *scores, width=BYTE),
         ),
         backward=(step.tensor("gradient of logits", *scores, width=FP32),),
+        kind=OperationKind.ROUTING,
         demands=(Product(step.sizes.n_shard, x.shape[-1], experts, narrow=False),),
     )
 

@@ -145,7 +145,7 @@ def captured_operations(
         return ()
     kinds = [operation.kind for operation in every]
     if "moe_preprocess" not in scope:
-        count = 1 + [operation.name for operation in every].index("router")
+        count = 1 + kinds.index(OperationKind.ROUTING)
     elif OperationKind.PERMUTATION in kinds:
         count = 1 + kinds.index(OperationKind.PERMUTATION)
     else:
