@@ -152,10 +152,11 @@ def constants(module: ModuleType) -> list[Constant]:
     """The constants that a module defines, in its order."""
     found: list[Constant] = []
     for node in ast.parse(inspect.getsource(module)).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name.isupper():
-                found.append(Constant(name, getattr(module, name), ""))
+        target = node.targets[0] if isinstance(node, ast.Assign) else None
+        target = node.target if isinstance(node, ast.AnnAssign) else target
+        if isinstance(target, ast.Name):
+            if target.id.isupper():
+                found.append(Constant(target.id, getattr(module, target.id), ""))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and found:
             found[-1] = found[-1]._replace(about=inspect.cleandoc(str(node.value.value)))
     return found
