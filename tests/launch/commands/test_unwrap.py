@@ -50,6 +50,10 @@ COMMANDS = {
     "--num_processes 8 t.py --lr 1": ("t.py --lr 1", 16),
     "python mason.py --cluster a --gpus 8 -- source setup.sh '&&' torchrun --nproc_per_node gpu "
     "t.py": ("t.py", 8),
+    "python mason.py --cluster a --gpus 8 -- source setup.sh '&&python' t.py --a": (
+        "t.py --a",
+        None,
+    ),
     "llamafactory-cli train x.yaml": ("llamafactory-cli train x.yaml", None),
     "--num-layers 3 --bf16": ("--num-layers 3 --bf16", None),
     "run_train.sh --a": ("run_train.sh --a", None),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.launch.launches import launch_of, read
+from tests.launch.launches import Read, launch_of, read
 from tests.launch.mutations import check_every_key
 from trainfit.launch.errors import LaunchError
 from trainfit.specs.job import Job
@@ -342,7 +342,7 @@ def test_open_instructs_pairs_have_no_second_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "strategy", "unsupported"),
+    ("said", "strategy", "left_out"),
     [
         # the script makes a config of its own, whatever accelerate names
         ("--zero_stage 2", "optim_grads", set()),
@@ -356,12 +356,13 @@ def test_open_instructs_pairs_have_no_second_model() -> None:
     ],
 )
 def test_open_instructs_pairs_make_their_own_config(
-    said: str, strategy: str, unsupported: set[str]
+    said: str, strategy: str, left_out: set[str]
 ) -> None:
     text = PAIRS.replace("STAGE", "3").rstrip() + f" {said}\n"
     found = read(launch_of({"run.sh": text}))
     assert found.field("/parallelism/data_parallel_sharding_strategy") == strategy
-    assert found.unsupported == unsupported
+    assert found.left_out == left_out | {"dpo_tune_cache.py"}
+    assert "zero_stage" not in found.unsupported
     offloads = found.field("/framework/deepspeed/offload_optimizer")
     assert bool(offloads) is ("offload" in said)
 
@@ -435,3 +436,75 @@ def test_rows_say_who_says_so_and_tell_scripts_apart() -> None:
         assert row.get("marks") or row.get("command"), row["program"]
         for part in row.get("sums", {}).values():
             assert set(part) <= row["defaults"].keys()
+
+
+LEARNERS = """python mason.py --cluster a/b --num_nodes 3 --gpus 8 -- \\
+    source configs/beaker_configs/ray_node_setup.sh \\&\\& python open_instruct/grpo_fast.py \\
+    --model_name_or_path Qwen/Qwen2.5-7B --num_unique_prompts_rollout 32 --response_length 4096 \\
+    --num_samples_per_prompt_rollout 16 --pack_length 20480 --deepspeed_stage 3 \\
+    --num_learners_per_node 8 4 --vllm_num_engines 8 --beta 0.0"""
+NODE_SETUP = """
+if [ "$BEAKER_REPLICA_RANK" != "0" ]; then
+  cleanup() { exit 0; }
+  trap cleanup EXIT
+  while true; do
+    if ! ray status; then cleanup; fi
+    sleep 5
+  done
+fi
+"""
+
+
+def learned(words: str = "", **files: str) -> Read:
+    sent = {"run.sh": f"{LEARNERS} {words}"}
+    return read(
+        launch_of(sent | {f"configs/beaker_configs/{name}.sh": files[name] for name in files})
+    )
+
+
+def test_open_instructs_learners_train_on_packs() -> None:
+    """grpo_fast.py (PolicyTrainerRayProcess.from_pretrained), utils.py (get_train_ds_config)."""
+    found = learned()
+    fields = {name: value for name, value in found.fields().items() if name != "/model"}
+    assert fields == {
+        "/framework/name": "transformers",
+        "/framework/data_parallel_engine": "deepspeed",
+        "/parallelism/num_gpus": 12,
+        "/parallelism/data_parallel_sharding_strategy": "optim_grads_params",
+        "/training/micro_batch_size": 1,
+        "/training/seq_length": 20480,
+        "/training/precision": "bf16",
+        "/training/optimizer/name": "adam",
+        "/training/optimizer/implementation": "fused",
+        "/training/recompute/granularity": "full",
+        "/training/attention/backend": "flash",
+    }
+    assert not found.unsupported
+    parameters = 7_615_616_512
+    bounded = {each.key: each for each in found.account.bounded}
+    assert bounded["pack_length"].direction == "lowers"
+    # a reference in bf16 and gradients two bytes wider, of 12 ranks; a second shard, of 8
+    for key, bytes_ in (
+        ("grpo_fast.py", 2 * parameters / 12),
+        ("deepspeed_stage", 2 * parameters / 12),
+        ("deepspeed_zpg", 2 * parameters / 8),
+    ):
+        assert bytes_ <= bounded[key].bytes < 1.02 * bytes_
+    assert len(bounded) == 4
+
+
+def test_open_instructs_learners_below_stage_3_have_whole_weights() -> None:
+    found = learned("--deepspeed_stage 2 --load_ref_policy false --num_learners_per_node 6")
+    assert found.field("/parallelism/num_gpus") == 6
+    assert found.bounded == {"pack_length", "deepspeed_stage"}
+    kept = learned("--deepspeed_stage 0 --num_learners_per_node 2")
+    sizes = {each.key: each.bytes for each in kept.account.bounded}
+    assert sizes["deepspeed_stage"] == sizes["grpo_fast.py"] > 15e9
+
+
+def test_one_card_for_all_has_an_engine_awake() -> None:
+    assert learned("--single_gpu_mode").unsupported == {"vllm_num_engines"}
+
+
+def test_a_script_that_prepares_a_node_starts_no_training() -> None:
+    assert learned(ray_node_setup=NODE_SETUP).job == learned().job

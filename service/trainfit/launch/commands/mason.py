@@ -28,6 +28,8 @@ OPTIONS = Interface(
 )
 LISTS = ("cluster", "hostname", "beaker_datasets")
 """Options that take as many words as follow."""
+SIGNS = ("&&", ";")
+"""Between commands."""
 PROCESSES = "--num_processes"
 """What mason multiplies by the nodes, as the command says it of one."""
 
@@ -64,9 +66,15 @@ def _without_lists(words: Sequence[Word]) -> list[Word]:
 
 
 def _last(words: Sequence[Word]) -> Sequence[Word]:
-    """The last of several commands, which an escaped && or another `--` sets apart."""
-    ends = [at for at, word in enumerate(words) if word.text in ("&&", ";", "--")]
-    return words[ends[-1] + 1 :] if ends else words
+    """The last of several commands, which an escaped && or another `--` sets apart, with a blank
+    behind it or without.
+    """
+    ends = [at for at, word in enumerate(words) if word.text.startswith(SIGNS) or word.text == "--"]
+    if not ends:
+        return words
+    sign = words[ends[-1]]
+    begun = "" if sign.text == "--" else sign.text.lstrip("&;")
+    return [*([replace(sign, text=begun)] if begun else []), *words[ends[-1] + 1 :]]
 
 
 def _of_all(words: Sequence[Word], nodes: Setting | None) -> Sequence[Word]:

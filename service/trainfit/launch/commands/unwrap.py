@@ -137,15 +137,21 @@ class _Unwrapping:
         yield from list(self._of_manifests())
         asked = self._script_of_arguments()
         found: dict[str, tuple[list[TrainingProgram], Choices]] = {}
+        lost: dict[str, ShellError] = {}
         for file in self._launch.files:
             if is_script(file.path, file.content):
                 arguments = self._arguments() if asked is file else None
                 outer, self._called = self._called, set()
                 self._choices = Choices(self._choices.decided)
-                programs = list(self._of_script(file, arguments, self._bare, 0))
-                found[file.path] = programs, self._choices
+                try:
+                    programs = list(self._of_script(file, arguments, self._bare, 0))
+                    found[file.path] = programs, self._choices
+                except ShellError as error:
+                    lost[file.path] = error
                 self._called = outer | (self._called - {file.path})
         self._choices = Choices(self._choices.decided)
+        for error in (lost[path] for path in lost if path not in self._called):
+            raise error
         for path, (programs, choices) in found.items():
             if path not in self._called:
                 self._choices.add(choices)
@@ -272,12 +278,20 @@ class _Unwrapping:
             if depth < MAX_WRAPPED and name == "sbatch":
                 yield from self._of_sbatch(words, program, depth)
                 return
+            self._call_named(words)
             step = _step(name, words, program)
             if step is None:
                 yield _finished(words, program)
                 return
             words, program = step
         raise LaunchError(Complaint(f"wraps its programs in more than {MAX_WRAPPED} others"))
+
+    def _call_named(self, words: Sequence[Word]) -> None:
+        """Scripts that mason.py is told to source before what it starts are called by it."""
+        if any(word.text.rpartition("/")[2] == MASON for word in words[:3]):
+            for word in words[3:]:
+                file = self._bare.file(word.text) if word.text.endswith(SUFFIXES) else None
+                self._called |= {file.path} if file is not None else set()
 
     def _script(self, words: Sequence[Word]) -> LaunchFile | None:
         """The script that a command names by itself: ./train.sh"""

@@ -11,6 +11,7 @@ from trainfit.launch.shell import arithmetic, unclear
 from trainfit.launch.shell.arithmetic import BadExpressionError
 from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError
 from trainfit.launch.shell.state import (
+    MAX_STEPS,
     Variable,
     unknown,
 )
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS = 1000
 """Of a loop; one that waits for something never ends."""
+MAX_WAITING = MAX_STEPS // 4
+"""Steps of a loop that is left by a condition, after which it is taken to wait for something."""
 
 
 def follow_for(script: ShellScript, node: For) -> Status:
@@ -99,7 +102,10 @@ def follow_counting_for(script: ShellScript, node: CountingFor) -> Status:
 def follow_while(script: ShellScript, node: While) -> Status:
     def rounds() -> Status:
         last: Status = 0
+        begun = script.budget.steps
         for number in count(1):
+            if script.budget.steps - begun > MAX_WAITING:
+                raise UnclearError(f"it goes round for more than {MAX_WAITING} steps")
             script.loops += 1
             try:
                 with script.guard():

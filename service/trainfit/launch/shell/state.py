@@ -50,14 +50,14 @@ class Budget:
     """Bounds the work that a launch may ask for, however its scripts repeat themselves."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self.steps = 0
         self._length = 0
 
     def spend(self, length: int = 0) -> None:
         """One step, and the length of what it reads or puts together. Raises ShellError."""
-        self._steps += 1
+        self.steps += 1
         self._length += length
-        if self._steps > MAX_STEPS:
+        if self.steps > MAX_STEPS:
             raise ShellError(f"its scripts ask for more than {MAX_STEPS} steps")
         if self._length > MAX_LENGTH:
             message = f"its scripts put together more than {MAX_LENGTH} signs"

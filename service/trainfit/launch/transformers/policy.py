@@ -46,7 +46,8 @@ def put_beside(run: TrainerRun, named: Setting) -> None:
     """Bound, or leave out, what shares the cards of the policy."""
     run.arguments.get(DYNAMIC)
     all_of_it = run.arguments.is_on("colocate_all_models")
-    _reference(run, named, beside=all_of_it or run.arguments.is_on("colocate_actor_ref"))
+    with_reference = run.arguments.is_on("colocate_actor_ref")
+    _reference(run, named, beside=all_of_it or with_reference)
     engines, asleep = (run.arguments.get(key) for key in ("vllm_num_engines", "vllm_enable_sleep"))
     if engines is None or not as_int(engines.value):
         why = "the model generates by itself between steps, which is not modelled"

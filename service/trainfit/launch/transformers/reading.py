@@ -10,6 +10,7 @@ from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.deepspeed.beside import Beside, config_beside
+from trainfit.launch.deepspeed.besides import bound_besides
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
@@ -272,6 +273,7 @@ def finish(run: TrainerRun, keys: Keys) -> None:
     run.draft.releases = str(run.releases)
     run.arguments.close(keys)
     run.accelerate.close(table_of("trainfit.launch.accelerate"))
+    bound_besides(run)
     if run.deepspeed is not None:
         run.deepspeed.close(table_of("trainfit.launch.deepspeed"))
 

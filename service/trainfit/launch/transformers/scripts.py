@@ -7,8 +7,8 @@ memory, `defaults` the values of what is not given, `effects` what is bounded of
 besides, `kind` its loop, where that is not Trainer's, and `loop` the argument that says which.
 `configs` are DeepSpeed's that come with it,
 by their paths. `alone` is the variable without which one process runs, which lays its model over
-all cards that it sees. `ranks` are arguments whose product is the number of GPUs. `variants` are
-other scripts with the same arguments, by what differs. An
+all cards that it sees. `ranks` are arguments whose product is the number of GPUs; one that is a
+list counts as its sum. `variants` are other scripts with the same arguments, by what differs. An
 argument that begins with `accelerate.` is one of accelerate's launcher.
 """
 
@@ -101,8 +101,16 @@ def ranked(
     """The program on as many GPUs as its arguments say, or on one, where its script starts one
     process.
     """
-    counts = tuple([arguments.pop(name) for name in script.ranks if name in arguments])
+    counts = tuple([_summed(arguments.pop(name)) for name in script.ranks if name in arguments])
     return replace(program, num_gpus=counts) if counts else _alone(script, program, draft)
+
+
+def _summed(setting: Setting) -> Setting:
+    """A number of GPUs, in the place of a list of those of each node."""
+    if not isinstance(setting.value, list):
+        return setting
+    numbers = [as_int(each) for each in setting.value]
+    return replace(setting, value=None if None in numbers else sum(each or 0 for each in numbers))
 
 
 def _alone(script: KnownScript, program: TrainingProgram, draft: Draft) -> TrainingProgram:
