@@ -150,8 +150,9 @@ class _Unwrapping:
                     lost[file.path] = error
                 self._called = outer | (self._called - {file.path})
         self._choices = Choices(self._choices.decided)
-        for error in (lost[path] for path in lost if path not in self._called):
-            raise error
+        for path, why in lost.items():
+            if path not in self._called:
+                raise why
         for path, (programs, choices) in found.items():
             if path not in self._called:
                 self._choices.add(choices)
