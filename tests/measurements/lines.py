@@ -102,6 +102,7 @@ LINES = [
         "primus",
         " iteration 5/ 50 | hip mem usage/free/total/usage_ratio: 120.50GB/71.20GB/191.70GB/62.86%",
         {"device_used": 120.5 * GIB, "device_capacity": 191.7 * GIB},
+        step=5,
     ),
     Line(
         "primus",

@@ -287,6 +287,48 @@ LOGS = [
         [],
         unread=1,
     ),
+    Log(
+        "AMD-AGI/Primus#169, by rocm-smi, in bold",
+        "[20250825 13:42:35][rank-7/8][INFO ] [--------trainer.py:2154] :  iteration        5/"
+        "       6 | consumed samples: 80 | elapsed time per iteration (ms): 1595.5/1630.1 | **rocm "
+        "mem usage/free/total/usage_ratio: 99.07GB/92.92GB/191.98GB/51.60%** | throughput per GPU "
+        "(TFLOP/s/GPU): 92.8/90.8 | tokens per GPU (tokens/s/GPU): 5134.5/5026.5 |\n",
+        [
+            Told("device_used", 99.07 * GIB, 7, 5),
+            Told("device_capacity", 191.98 * GIB, 7, 5),
+        ],
+        seconds=(1.5955,),
+    ),
+    Log(
+        "NVIDIA/Megatron-LM#965, by hand",
+        "[Start] Allocated: 36659.26 MB, Reserved: 37246.00 MB\n"
+        "[After baddbmm] Allocated: 38707.26 MB, Reserved: 39294.00 MB\n",
+        [],
+        unread=2,
+    ),
+    Log(
+        "fe1ixxu/ALMA#42, a cache that is released",
+        "[2024-05-12 12:22:22,437] [WARNING] [stage3.py:1898:step] 2 pytorch allocator cache "
+        "flushes since last step. this happens when there is high memory pressure and is "
+        "detrimental to performance. if this is happening frequently consider adjusting settings\n",
+        [],
+        retries=(2,),
+    ),
+    Log(
+        "pytorch/torchtitan#735, a table with its pools",
+        "|===========================================================================|\n"
+        "|                  PyTorch CUDA memory summary, device ID 0                 |\n"
+        "|---------------------------------------------------------------------------|\n"
+        "|            CUDA OOMs: 0            |        cudaMalloc retries: 0         |\n"
+        "|===========================================================================|\n"
+        "|        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  |\n"
+        "|---------------------------------------------------------------------------|\n"
+        "| Allocated memory      |  13975 MiB |  18803 MiB |   2142 GiB |   2128 GiB |\n"
+        "|       from large pool |  13959 MiB |  18790 MiB |   2140 GiB |   2127 GiB |\n"
+        "|       from small pool |     16 MiB |     17 MiB |      1 GiB |      1 GiB |\n",
+        [Told(CURRENT, 13975 * MIB), Told(PEAK, 18803 * MIB)],
+        retries=(0, 0),
+    ),
 ]
 
 ERRORS = [
@@ -437,6 +479,45 @@ ERRORS = [
             Told(CURRENT, 21.67 * GIB),
             Told("device_free", 85.06 * MIB),
             Told(RESERVED, 21.92 * GIB),
+        ],
+    ),
+    Log(
+        "xingchensong/TouchNet#100, on Ascend, with what is active",
+        "RuntimeError: NPU out of memory. Tried to allocate 5.03 GiB (NPU 3; 60.96 GiB total "
+        "capacity; 49.47 GiB already allocated; 49.47 GiB current active; 1.32 GiB free; 57.55 GiB "
+        "reserved in total by PyTorch) If reserved memory is >> allocated memory try setting "
+        "max_split_size_mb to avoid fragmentation.",
+        [
+            Told("tried_to_allocate", 5.03 * GIB),
+            Told("device_capacity", 60.96 * GIB),
+            Told(CURRENT, 49.47 * GIB),
+            Told(ACTIVE, 49.47 * GIB),
+            Told("device_free", 1.32 * GIB),
+            Told(RESERVED, 57.55 * GIB),
+        ],
+    ),
+    Log(
+        "intel/intel-extension-for-pytorch#629, which says nothing of what is free",
+        "RuntimeError: XPU out of memory. Tried to allocate 1.71 GiB (GPU 0; 15.56 GiB total "
+        "capacity; 176.00 MiB already allocated; 180.00 MiB reserved in total by PyTorch)",
+        [
+            Told("tried_to_allocate", 1.71 * GIB),
+            Told("device_capacity", 15.56 * GIB),
+            Told(CURRENT, 176 * MIB),
+            Told(RESERVED, 180 * MIB),
+        ],
+    ),
+    Log(
+        "predibase/lorax#94, which may not take the whole card",
+        "Server error: CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 47.54 GiB total "
+        "capacity; 23.68 GiB already allocated; 23.44 GiB free; 23.77 GiB allowed; 23.76 GiB "
+        "reserved in total by PyTorch) If reserved memory is >> allocated memory",
+        [
+            Told("tried_to_allocate", 2 * MIB),
+            Told("device_capacity", 47.54 * GIB),
+            Told(CURRENT, 23.68 * GIB),
+            Told("device_free", 23.44 * GIB),
+            Told(RESERVED, 23.76 * GIB),
         ],
     ),
 ]

@@ -49,12 +49,16 @@ SPEAKS = re.compile(
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
-OF_MEMORY = re.compile(r"memory|(?:max|peak)_mem\b|GiB|MiB", re.IGNORECASE)
+OF_MEMORY = re.compile(
+    r"memory|\bmem usage\b|(?:max|peak)_mem\b|GiB|MiB|\b(?:allocated|reserved): *\d", re.IGNORECASE
+)
+TABLE = re.compile(r"\| +(?:PyTorch CUDA memory summary|from (?:large|small) pool)\b")
+"""Lines of memory_summary() that tell no more than the others."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
 SEPARATOR = re.compile(r"[:|\]]")
-RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:")
-"""Whose what follows in a line is: as axolotl says it, and torchrun of one that it glued on."""
+RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]")
+"""Whose what follows in a line is: as axolotl says it, torchrun of one that it glued on, Primus."""
 PREFIX = re.compile(r"^(?:\[[^\]]*\] *)+")
 """Time, level and place, that a logger puts before a line's words."""
 NO_MEASUREMENTS = (
@@ -128,7 +132,8 @@ def _line(
     records = list(_records(line, before, source, formats))
     for each in records:
         _take(each, read)
-    if not (records or metrics_here) and OF_MEMORY.search(PREFIX.sub("", line)):
+    of_memory = OF_MEMORY.search(PREFIX.sub("", line)) and not TABLE.match(line)
+    if of_memory and not (records or metrics_here):
         reasons = [why for pattern, why in NO_MEASUREMENTS if pattern.search(line)]
         why = reasons[0] if reasons else "no format knows it"
         _leave(read, Unread(source, line[:LONGEST_TEXT], why))

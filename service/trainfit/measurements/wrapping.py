@@ -16,10 +16,10 @@ MOST_WRAPPED = 12
 WORDS = frozenset(
     re.findall(
         r"[\w.-]+\w",
-        "Tried to allocate, GPU has a total capacity [capacty] of which is free, allowed, already, "
-        "cached, Including non-PyTorch memory, this process, Process has memory in use, Of the "
-        "allocated memory, by PyTorch, with in private pools e.g., CUDA Graphs, and is reserved "
-        "but unallocated",
+        "Tried to allocate, GPU [NPU] has a total capacity [capacty] of which is free, allowed, "
+        "already, current active, cached, Including non-PyTorch memory, this process, Process has "
+        "memory in use, Of the allocated memory, by PyTorch, with in private pools e.g., CUDA "
+        "Graphs, and is reserved but unallocated",
     )
 ).union(UNITS)
 LONGEST_WORD = 32

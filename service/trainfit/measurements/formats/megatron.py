@@ -77,26 +77,26 @@ SCALARS = (
 each is the highest of a pipeline's ranks, so that none is of one rank.
 """
 
-STEP = LineFormat(
-    "megatron",
-    "iteration ",
-    r"\biteration +(?P<step>\d+)/ *\d+ \|",
-    (
-        SpeedPattern(r"elapsed time per iteration \(ms\): *", "seconds", 1e-3),
-        SpeedPattern(r"throughput per GPU \(TFLOP/s/GPU\): *", "tflops_per_gpu"),
-    ),
+ITERATION = r"\biteration +(?P<step>\d+)/ *\d+ \|"
+PACE = (
+    SpeedPattern(r"elapsed time per iteration \(ms\): *", "seconds", 1e-3),
+    SpeedPattern(r"throughput per GPU \(TFLOP/s/GPU\): *", "tflops_per_gpu"),
 )
+STEP = LineFormat("megatron", "iteration ", ITERATION, PACE)
 
 PRIMUS = LineFormat(
     "primus",
-    "hip mem usage",
-    r"\bhip mem usage/free/total/usage_ratio:",
+    "mem usage/free/total",
+    rf"(?:{ITERATION}(?:(?!iteration +\d)[^\n]){{0,400}}?)?"
+    r"\b(?:hip|rocm) mem usage/free/total/usage_ratio:",
     (
+        *PACE,
         Bytes(r"usage_ratio: *", "device_used", GIB),
         Bytes(r"usage_ratio: *[\d.]+GB/[\d.]+GB/", "device_capacity", GIB),
     ),
     moment="end of a step",
 )
+"""Within the line of a step; as HIP tells it or, with use_rocm_mem_info, rocm-smi."""
 
 PRIMUS_HIGHEST = LineFormat(
     "primus",
@@ -119,4 +119,4 @@ NEMO = LineFormat(
 )
 """Of NeMo 2, whose steps are counted from 0."""
 
-FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, *SCALARS, NEMO, STEP, PRIMUS, PRIMUS_HIGHEST)
+FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, *SCALARS, NEMO, PRIMUS, PRIMUS_HIGHEST, STEP)

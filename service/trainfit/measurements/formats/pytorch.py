@@ -12,6 +12,7 @@ from trainfit.specs.artifacts import Counter, Event, PeakWindow
 
 SIZE = r"[\d.]+ \w+"
 ALLOWED = rf"(?:{SIZE} allowed; )?"
+ACTIVE: Counter = "active_bytes.all.current"
 ALONE = rf"Process \d+ has (?={SIZE} memory in use\. Of the allocated)"
 """The only process that is listed: in a container one's own has another number. Of several none
 is taken for it.
@@ -34,25 +35,31 @@ OUT_OF_MEMORY = LineFormat(
     moment="out of memory",
 )
 
+ON = r"\((?:GPU|NPU) +\d+; "
 OLD_OUT_OF_MEMORY = LineFormat(
     "out of memory",
     "Tried to allocate",
-    r"Tried to allocate (?=[\d.]+ \w+ \(GPU \d+;)",
+    rf"Tried to allocate (?={SIZE} {ON})",
     (
         Bytes(r"Tried to allocate ", "tried_to_allocate", UNITS),
-        Bytes(r"\(GPU \d+; ", "device_capacity", UNITS),
+        Bytes(ON, "device_capacity", UNITS),
         Bytes(r"total capacity; ", "allocated_bytes.all.current", UNITS),
-        Bytes(r"already allocated; ", "device_free", UNITS),
-        Bytes(rf"free; {ALLOWED}(?!{SIZE} cached)", "reserved_bytes.all.current", UNITS),
+        Bytes(rf"already allocated; (?={SIZE} current active)", ACTIVE, UNITS),
+        Bytes(rf"(?:allocated|active); (?={SIZE} free)", "device_free", UNITS),
+        Bytes(rf"; {ALLOWED}(?={SIZE} reserved in total)", "reserved_bytes.all.current", UNITS),
         Bytes(rf"free; (?={SIZE} cached)", "reserved_unallocated", UNITS),
     ),
     moment="out of memory",
 )
-"""Up to 1.3 what is `cached` is what was reserved beside what was allocated."""
+"""Up to 1.3 what is `cached` is what was reserved beside what was allocated. On Ascend
+(csrc/core/npu/NPUCachingAllocator.cpp of torch_npu) what is active stands there too; Intel's
+extension says nothing of what is free.
+"""
 
 WHOLE_ERROR = re.compile(
     rf"Tried to allocate {SIZE}(?:"
-    rf" \(GPU \d+; {SIZE} total capacity; {SIZE} already allocated; {SIZE} free; "
+    rf" {ON}{SIZE} total capacity; {SIZE} already allocated; "
+    rf"(?:{SIZE} current active; )?(?:{SIZE} free; )?"
     rf"{ALLOWED}{SIZE} (?:reserved in total by PyTorch|cached)\)|"
     rf"\. GPU \S* ?has a total capac?i?ty of {SIZE} of which {SIZE} is free\. "
     rf"{ALLOWED}(?:(?:Including non-PyTorch memory, this process|Process \d+) has "

@@ -4,9 +4,10 @@ Sources: torchtitan/components/metrics.py and trainer.py; torchtune/training/mem
 (get_memory_stats, log_memory_stats) and, before its 0.1, torchtune/utils/memory.py
 (memory_stats_log) and the recipes; axolotl's core/trainers/base.py and utils/bench.py;
 nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage) and
-utils/timer.py (ThroughputTimer, which resets no peak); verl's utils/profiler/performance.py and
-workers/engine_workers.py; swift/trainers/callback.py (get_max_reserved_memory); Liger-Kernel's
-examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at each step's begin).
+utils/timer.py (ThroughputTimer, which resets no peak) and runtime/zero/stage3.py (step); verl's
+utils/profiler/performance.py and workers/engine_workers.py; swift/trainers/callback.py
+(get_max_reserved_memory); Liger-Kernel's examples/huggingface/callback.py (EfficiencyCallback,
+which resets the peaks at each step's begin).
 """
 
 from decimal import Decimal
@@ -218,6 +219,12 @@ DEEPSPEED = (
             Bytes(r"\bMemAllocated=", "allocated_bytes.all.current", GIB),
             Bytes(r"MaxMemAllocated=", "allocated_bytes.all.peak", GIB, "run"),
         ),
+    ),
+    LineFormat(
+        "deepspeed",
+        "allocator cache flushes",
+        r"\b(?=\d+ pytorch allocator cache flushes since last step)",
+        (Times(r"", "num_alloc_retries"),),
     ),
 )
 
