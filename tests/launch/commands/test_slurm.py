@@ -96,3 +96,25 @@ def test_trainer_on_its_own_makes_copies_on_each_card_of_a_node(
     assert [each.why for each in found.account.unsupported] == (
         ["DataParallel over these cards is not modelled"] if copies else []
     )
+
+
+@pytest.mark.parametrize(
+    ("body", "gpus"),
+    [
+        ('n=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l)', 32),
+        ("n=$(scontrol show hostnames | wc -w)", 32),
+        # what is not known in parts is not counted
+        ("a=$(scontrol show hostnames $SLURM_JOB_NODELIST); n=$(echo $a | wc -w)", None),
+        ("n=$(scontrol show hostnames other[1-3] | wc -l)", None),
+    ],
+)
+def test_the_nodes_of_a_job_are_counted_by_their_names(body: str, gpus: int | None) -> None:
+    body = f"{body}\ntorchrun --nnodes $n --nproc_per_node 8 t.py"
+    found = program(run_slurm=script("--nodes=4", "--gpus-per-node=8", body=body))
+    assert num_gpus(found) == gpus
+
+
+def test_the_name_of_a_node_is_not_known() -> None:
+    body = "h=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun python t.py $h"
+    (_, word) = program(run_slurm=script("--nodes=2", body=body)).words()
+    assert word == "$(...)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import files
@@ -131,10 +132,34 @@ def _counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
     text = script.state.stdin
     if option not in ("-l", "-w") or text is None:
         return None
-    known = text.known()
+    known = Text(tuple(map(_as_named, text.pieces))).known()
     script.state.stdin = None
     count = known.count("\n") if option == "-l" else len(known.split())
     script.emit(Text.at(place, f"{count}\n"))
+    return 0
+
+
+NODE, _HOST = "the name of a node is known only where it runs", "$(hostname)"
+_OF_THE_JOB = ("${SLURM_JOB_NODELIST}", "${SLURM_NODELIST}", "$SLURM_JOB_NODELIST")
+
+
+def _as_named(piece: Piece) -> Piece:
+    """A piece, with a word in the place of one name of a node, which has no blanks."""
+    one = piece.unknown == NODE and piece.text == _HOST
+    return replace(piece, text="node", unknown=None) if one else piece
+
+
+def _nodes_listed(script: ShellScript, words: Words, place: Piece) -> Status | None:
+    """scontrol show hostnames: a line for each node of the job that Slurm runs the script in."""
+    given = [str(text) for text in words]
+    nodes = script.state.get("SLURM_NNODES")
+    count = "" if not isinstance(nodes, Text) or nodes.unknown is not None else str(nodes)
+    of_the_job = len(given) == 2 or (len(given) == 3 and given[2] in _OF_THE_JOB)
+    listed = given[:2] in (["show", "hostnames"], ["show", "hostname"]) and of_the_job
+    if not listed or not count.isdecimal() or int(count) > MAX_NUMBERS:
+        return None
+    for _ in range(int(count)):
+        script.emit(Text.at(place, _HOST, NODE) + Text.at(place, "\n"))
     return 0
 
 
@@ -194,6 +219,7 @@ PROGRAMS: Mapping[str, Callable[[ShellScript, Words, Piece], Status | None]] = {
     "cat": _cautious(_cat),
     "dirname": _cautious(_dirname),
     "expr": _cautious(_expr),
+    "scontrol": _nodes_listed,
     "seq": _cautious(_seq),
     "tee": _cautious(_tee),
     "tr": _cautious(_translated),
