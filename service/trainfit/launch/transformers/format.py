@@ -11,6 +11,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.models import is_model_config
 from trainfit.launch.program import TrainingProgram
+from trainfit.launch.transformers.arctic import as_command, is_arctic
 from trainfit.launch.transformers.command_line import DOCUMENTS, flags_of, keys_of
 from trainfit.launch.transformers.reading import read_run
 from trainfit.launch.transformers.releases import named_releases
@@ -34,7 +35,7 @@ SERVING = ("chat", "env", "skills", "vllm-serve")
 def is_transformers(program: TrainingProgram) -> bool:
     """A program that is given Trainer's arguments, or a file of them, or a script that is known."""
     given = flags_of_program(program)
-    if given.intersection(TRAINERS) or is_script(program, given):
+    if given.intersection(TRAINERS) or is_script(program, given) or is_arctic(program):
         return True
     return any(mark in keys for keys in files_of(program) for mark in TRAINERS)
 
@@ -56,7 +57,7 @@ def is_deepspeed(program: TrainingProgram) -> bool:
 
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a run. A version without a name is that of transformers."""
-    read_run(program, draft, named_releases(version))
+    read_run(as_command(program), draft, named_releases(version))
 
 
 def flags_of_program(program: TrainingProgram) -> set[str]:

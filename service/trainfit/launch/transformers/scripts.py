@@ -8,8 +8,9 @@ besides, `kind` its loop, where that is not Trainer's, and `loop` the argument t
 `configs` are DeepSpeed's that come with it,
 by their paths. `alone` is the variable without which one process runs, which lays its model over
 all cards that it sees. `ranks` are arguments whose product is the number of GPUs; one that is a
-list counts as its sum. `variants` are other scripts with the same arguments, by what differs. An
-argument that begins with `accelerate.` is one of accelerate's launcher.
+list counts as its sum. `variants` are other scripts with the same arguments, by what differs.
+Defaults below one of `sections` hold where nothing below it is given, and effects but at values in
+`unless`. An argument that begins with `accelerate.` is one of accelerate's launcher.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ class KnownScript:
     loop: str | None = None
     alone: str | None = None
     ranks: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()
 
     @property
     def beside(self) -> Beside:
@@ -144,7 +146,10 @@ def _lay_over_cards(
 def translated(script: KnownScript, arguments: Arguments, draft: Draft) -> Arguments:
     """The arguments of a script under the names that Trainer and TRL have for them."""
     given = {script.same.get(name, name): each for name, each in arguments.items()}
+    said = tuple(each for each in script.sections if any(name.startswith(each) for name in given))
     for name, value in script.defaults.items():
+        if name.startswith(said):
+            continue
         key = script.same.get(name, name)
         given.setdefault(key, Setting(name, value, script.source, None, whose=script.source))
     for name in script.none.split():
@@ -163,9 +168,11 @@ def translated(script: KnownScript, arguments: Arguments, draft: Draft) -> Argum
             given |= meant
     for name, effect in script.effects.items():
         setting = written.get(name) or given.get(name)
-        if setting is not None and setting.value is not None:
+        known = dict(effect)
+        idle = known.pop("unless", ())
+        if setting is not None and setting.value is not None and setting.value not in idle:
             own = replace(setting, whose=None)
-            draft.leave_out(own, Effect(source=script.source, **effect))
+            draft.leave_out(own, Effect(source=script.source, **known))
     _put_config(given, draft)
     return given
 
