@@ -365,7 +365,7 @@ ERRORS = [
         ],
     ),
     Log(
-        "huggingface/trl#4237, several of which any may be one's own",
+        "huggingface/trl#4237, several of which one has room for what is reserved",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.11 GiB. GPU 0 has a total "
         "capacity of 14.74 GiB of which 1.65 GiB is free. Process 19066 has 6.79 GiB memory in "
         "use. Process 19069 has 514.00 MiB memory in use. Process 19060 has 4.93 GiB memory in "
@@ -377,6 +377,21 @@ ERRORS = [
             Told("device_free", 1.65 * GIB),
             Told(CURRENT, 4.5 * GIB),
             Told("reserved_unallocated", 2.14 * GIB),
+            Told("process_used", 6.79 * GIB),
+        ],
+    ),
+    Log(
+        "Alibaba-NLP/ZeroSearch#11, two of which either may be one's own",
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 148.00 MiB. GPU 0 has a "
+        "total capacity of 31.60 GiB of which 87.44 MiB is free. Process 441650 has 30.51 GiB "
+        "memory in use. Process 449657 has 1022.00 MiB memory in use. Of the allocated memory "
+        "594.01 MiB is allocated by PyTorch, and 5.99 MiB is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 148 * MIB),
+            Told("device_capacity", 31.6 * GIB),
+            Told("device_free", 87.44 * MIB),
+            Told(CURRENT, 594.01 * MIB),
+            Told("reserved_unallocated", 5.99 * MIB),
         ],
     ),
     Log(

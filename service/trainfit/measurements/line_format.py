@@ -38,6 +38,8 @@ class Bytes(NamedTuple):
     """A figure behind `words`. Of several in `unit` the text behind the number names one, or the
     number itself tells it; `digits` are those that count where a program rounds to so many. `above`
     are counters: the figure is what there was beyond the first of them that stands before it.
+    `holds` are some, too: of several figures behind such words it is the only one that is no less
+    than all of these.
     """
 
     words: str
@@ -46,6 +48,7 @@ class Bytes(NamedTuple):
     window: PeakWindow | None = None
     digits: int | None = None
     above: tuple[Counter, ...] = ()
+    holds: tuple[Counter, ...] = ()
 
     @property
     def pattern(self) -> str:

@@ -17,6 +17,7 @@ from trainfit.measurements.line_format import (
     MOST_BYTES,
     Bytes,
     CompiledFormat,
+    Figure,
     SpeedPattern,
     Times,
     compiled,
@@ -167,7 +168,7 @@ def _take(record: Record, read: Measurements) -> None:
     paces: dict[str, float] = {}
     found: list[Measurement] = []
     for figure, pattern in record.found.figures:
-        match = pattern.search(record.text)
+        match = _behind_its_words(figure, pattern, record.text, found)
         if match is None:
             continue
         match figure:
@@ -198,6 +199,26 @@ def _take(record: Record, read: Measurements) -> None:
                 record.source,
             )
         )
+
+
+def _behind_its_words(
+    figure: Figure, pattern: re.Pattern[str], text: str, found: Iterable[Measurement]
+) -> re.Match[str] | None:
+    """Where the figure stands; of one that has to hold others, none where it was said already, or
+    where several or none may be it.
+    """
+    if not (isinstance(figure, Bytes) and figure.holds):
+        return pattern.search(text)
+    told = {each.counter: each for each in found}
+    if figure.counter in told or not told.keys() >= set(figure.holds):
+        return None
+    least = sum(told[counter].bytes - told[counter].resolution_bytes for counter in figure.holds)
+    large = []
+    for each in pattern.finditer(text):
+        unit = figure.unit_of(each)
+        if number_of(each[1]) * unit + resolution(each[1], unit, figure.digits) >= least:
+            large.append(each)
+    return large[0] if len(large) == 1 else None
 
 
 def _measured(

@@ -14,9 +14,8 @@ SIZE = r"[\d.]+ \w+"
 ALLOWED = rf"(?:{SIZE} allowed; )?"
 ACTIVE: Counter = "active_bytes.all.current"
 ALONE = rf"Process \d+ has (?={SIZE} memory in use\. Of the allocated)"
-"""The only process that is listed: in a container one's own has another number. Of several none
-is taken for it.
-"""
+"""The only process that is listed: in a container one's own has another number."""
+RESERVED: tuple[Counter, ...] = ("allocated_bytes.all.current", "reserved_unallocated")
 
 OUT_OF_MEMORY = LineFormat(
     "out of memory",
@@ -31,9 +30,13 @@ OUT_OF_MEMORY = LineFormat(
         Bytes(r"Of the allocated memory ", "allocated_bytes.all.current", UNITS),
         Bytes(r"is allocated by PyTorch, and ", "reserved_unallocated", UNITS),
         Bytes(r"\(e\.g\., CUDA Graphs\), and ", "reserved_unallocated", UNITS),
+        Bytes(r"\bProcess \d+ has ", "process_used", UNITS, holds=RESERVED),
     ),
     moment="out of memory",
 )
+"""Of several processes that are listed, none of which is called one's own, it is the one with room
+for what PyTorch has reserved, where only one has.
+"""
 
 ON = r"\((?:GPU|NPU) +\d+; "
 OLD_OUT_OF_MEMORY = LineFormat(
