@@ -118,6 +118,7 @@ def nanotron(*parts: Any, **more: Any) -> dict[str, Any]:
 HYBRID_EP = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
 STASHED = {"expert_rank_capacity_factor": 1.5, "paged_stash": True}
 DEEP_EP = {"token_dispatcher_type": "flex"}
+WHOLE_MATRICES = {"name": "muon", "muon_tp_mode": "duplicated"}
 IN_MXFP8 = {"fp8_recipe": "mxfp8", "fp8_param_gather": True}
 LORA = {"method": "lora"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
@@ -191,6 +192,7 @@ JOBS = [
     transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
     megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     megatron(DENSE, EIGHT, {"optimizer": {"name": "muon"}}),
+    megatron(DENSE, EIGHT, {"optimizer": WHOLE_MATRICES, "seq_length": 64, "recompute": FULL}),
     transformers(WIDE, EIGHT | {"tp": 2}),
     transformers(DENSE, EIGHT, {"seq_length": 64}),
     transformers(DENSE, ZERO_1, {"seq_length": 64}),

@@ -74,6 +74,9 @@ LOSSES: Mapping[str, Frameworks] = {
 }
 
 
+MuonTensorParallelism = Literal["duplicated", "distributed", "blockwise"]
+
+
 class Optimizer(Part):
     """The optimizer and the data types of its states."""
 
@@ -113,6 +116,15 @@ class Optimizer(Part):
     )
     implementation: Annotated[Implementation, OF_PYTORCH] = Field(
         "fused", description="What the step keeps for a moment."
+    )
+    muon_nesterov: Annotated[bool, OF_MEGATRON] = Field(
+        False, description="muon: look ahead by a momentum of its own, in fp32, for each matrix."
+    )
+    muon_tp_mode: Annotated[MuonTensorParallelism, OF_MEGATRON] = Field(
+        "blockwise",
+        description="muon: of a matrix that tp ranks share each orthogonalises its own part "
+        "(blockwise), or the whole, which it gathers (duplicated), or they do so together "
+        "(distributed).",
     )
     cpu_offload_fraction: Annotated[Probability, OF_MEGATRON] = Field(
         0.0, description="Share of the optimizer states kept in host memory."

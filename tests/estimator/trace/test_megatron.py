@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from statistics import mean
 from typing import Any
 
@@ -433,6 +434,21 @@ def trained(rank: Rank, asked: MegatronPlan) -> Local:
     return Local(dense=gradients)
 
 
+def padded(recorded: Traces, number: int, rank: Rank, asked: MegatronPlan) -> int:
+    """What the ledger pads buffers by: as expected, or, where Muon's matrices lie whole, by as much
+    as they are larger than these.
+    """
+    local, sharding = trained(rank, asked), state_sharding(asked)
+    if not sharding.lays_whole:
+        return bucket_padding(local, sharding)
+    rest = local._replace(dense=local.dense - local.linear - local.router, expert=0)
+    model = recorded.model(number)
+    matrices = sum(each.numel for each in model.parameters if each.matrices)
+    buffers = sum(each.numel for each in model.buffers if each.whole) - matrices
+    states = asked.step.states
+    return bucket_padding(rest, sharding) + (states.weights + states.gradients) * buffers
+
+
 @pytest.mark.parametrize("asked", TRACED.values(), ids=TRACED)
 def test_a_trace_asks_for_as_much_as_the_ledger_says(asked: MegatronPlan) -> None:
     """To the byte, forward and backward; the ends of buckets are padded as the ledger expects.
@@ -444,7 +460,7 @@ def test_a_trace_asks_for_as_much_as_the_ledger_says(asked: MegatronPlan) -> Non
     for number, rank in enumerate(ranks(asked, table, memo, activations=True)):
         local = sum((chunk.all for chunk in rank.parameters), Local())
         beside = rank.activations + rank.workspace + rank.framework_buffers
-        padding = bucket_padding(trained(rank, asked), state_sharding(asked))
+        padding = padded(recorded, number, rank, asked)
         copies = frozen_bytes(local, state_sharding(asked)) - all_wide(local, asked)
         made = 0 if asked.step.states.narrow is None or asked.step.states.narrow.alone else copies
         assert recorded.steps(number).peak_bytes == beside - padding + made
@@ -506,12 +522,31 @@ def stepping_bytes(asked: MegatronPlan) -> int:
 
 
 def test_muon_borrows_what_the_ledger_says() -> None:
-    """For a matrix no more, as a smaller one is before."""
+    """For a matrix no more, as a smaller one is before, which tells more without a momentum."""
     layout = {"data_parallel_sharding_strategy": "no_shard"}
-    asked = plan(parallelism=layout, training=MUON)
-    borrowed = Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
-    most = stepping_bytes(asked) - stepping_bytes(plan(parallelism=layout))
-    assert most * 0.8 <= borrowed <= most
+    modes = ("blockwise", "duplicated", "distributed")
+    for mode, tp, nesterov in product(modes, (1, 4), (False, True)):
+        split, told = layout | {"tp": tp}, {"muon_tp_mode": mode, "muon_nesterov": nesterov}
+        asked = plan(parallelism=split, training={"optimizer": {"name": "muon"} | told})
+        borrowed = Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
+        most = stepping_bytes(asked) - stepping_bytes(plan(parallelism=split))
+        assert most * (0.8 if nesterov else 0.75) <= borrowed <= most
+
+
+def test_muon_gathers_what_tensor_parallel_ranks_share() -> None:
+    """Of the largest matrix [3 f / t, h] in fp32 its parts, all, and all normalised, with a copy of
+    that in bf16, where ranks orthogonalise the whole; a momentum of its own where it looks ahead.
+    """
+    largest = 2 * 1408 * 512
+
+    def borrowed(**told: Any) -> int:
+        asked = plan(parallelism={"tp": 2}, training={"optimizer": {"name": "muon"} | told})
+        return Traces(asked, Memo()).model(0).stepped(0, Recorder()).borrowed_bytes
+
+    behind = 4 * largest // 2
+    assert borrowed(muon_tp_mode="duplicated") == behind + (4 + 4 + 4 + 2) * largest
+    assert borrowed() == behind + 3 * 4 * largest // 2
+    assert borrowed(muon_nesterov=True) == borrowed() + 4 * largest // 2
 
 
 def test_ranks_join_what_they_were_dealt_before_they_gather_all() -> None:

@@ -154,6 +154,8 @@ TRAININGS = st.fixed_dictionaries(
                 "precision_aware": FLAG,
                 "exp_avg_dtype": maybe("bf16", "fp16"),
                 "cpu_offload_fraction": st.sampled_from((0.0, 0.5, 1.0)),
+                "muon_nesterov": FLAG,
+                "muon_tp_mode": st.sampled_from(("blockwise", "duplicated", "distributed")),
             }
         ),
         "recompute": RECOMPUTES,

@@ -303,6 +303,25 @@ def test_what_is_in_eight_or_four_bits(words: str, fields: dict[str, object]) ->
     assert not unsupported(reading)
 
 
+@pytest.mark.parametrize(
+    ("words", "fields"),
+    [
+        ("--optimizer muon --muon-nesterov", {"muon_nesterov": True}),
+        (
+            "--optimizer dist_muon --muon-use-nesterov --muon-tp-mode distributed",
+            {"muon_nesterov": True, "muon_tp_mode": "distributed"},
+        ),
+        ("--optimizer adam --muon-nesterov --muon-tp-mode duplicated", {}),
+    ],
+)
+def test_how_muon_orthogonalises(words: str, fields: dict[str, object]) -> None:
+    reading = read(f"{SMALL} {words}")
+    told = reading.job["training"]["optimizer"]
+    assert {name: told[name] for name in fields} == fields
+    assert "adam" not in words or told == {"name": "adam"}
+    assert not unsupported(reading)
+
+
 def test_room_on_a_rank_and_its_stash() -> None:
     reading = read(
         f"{SMALL} --num-experts 8 --moe-token-dispatcher-type flex "

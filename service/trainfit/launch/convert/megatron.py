@@ -315,6 +315,8 @@ OPTIMIZER = {
     "exp_avg_sq_dtype": "exp_avg_sq_dtype",
     "use_precision_aware_optimizer": "precision_aware",
     "sgd_momentum": "momentum",
+    "muon_nesterov": "muon_nesterov",
+    "muon_tp_mode": "muon_tp_mode",
 }
 
 

@@ -51,7 +51,7 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
     _read_padding(reading)
     _read_batch(reading, defaults)
     read_precision(reading, defaults)
-    _read_optimizer(reading)
+    _read_optimizer(reading, defaults)
     _read_recompute(reading)
     _read_offloading(reading)
     _read_attention(reading, defaults)
@@ -94,7 +94,15 @@ def _read_batch(reading: Reading, defaults: Defaults) -> None:
 OPTIMIZERS = choices("megatron")
 
 
-def _read_optimizer(reading: Reading) -> None:
+MUON = {
+    "muon_nesterov": "muon_nesterov",
+    "muon_use_nesterov": "muon_nesterov",
+    "muon_tp_mode": "muon_tp_mode",
+}
+"""Its options; the first two are one that was renamed."""
+
+
+def _read_optimizer(reading: Reading, defaults: Defaults) -> None:
     optimizer = "/training/optimizer"
     choice = OPTIMIZERS.get(str(reading.value("optimizer")))
     if choice is not None:
@@ -116,6 +124,10 @@ def _read_optimizer(reading: Reading) -> None:
         optimizer,
         applies=reading.value("optimizer") == "sgd",
     )
+    by_muon = reading.value("optimizer") in ("muon", "dist_muon")
+    copy(reading, MUON, optimizer, applies=by_muon)
+    if by_muon:
+        put_default(reading, defaults, "muon_tp_mode", f"{optimizer}/muon_tp_mode")
     offload = reading.get("optimizer_cpu_offload")
     fraction = reading.get("optimizer_offload_fraction")
     if offload is not None and reading.value("optimizer_cpu_offload"):

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
 from trainfit.specs.precision import Narrow
-from trainfit.specs.training import FlexBackend
+from trainfit.specs.training import FlexBackend, MuonTensorParallelism
 
 OFFLOADED = "offload:"
 """What stands before the name of a module whose tensors are offloaded, not recomputed."""
@@ -64,6 +64,17 @@ class BytesPerParameter:
             return Fraction(0)
         kept = self.narrow.copies * self.narrow.bytes
         return kept - self.weights if self.narrow.alone else kept
+
+
+class MuonStep(NamedTuple):
+    """How Muon orthogonalises matrices, of which so many ranks have each a part: dense ones, and
+    those of experts.
+    """
+
+    nesterov: bool
+    tp_mode: MuonTensorParallelism
+    tp: int
+    etp: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,7 @@ class StepArithmetic:
     cross_entropy: Literal["unfused", "native_fused", "te_fused"]
     adapters: LinearAdapters | None
     """What is trained, if not all of the model."""
+    muon: MuonStep | None = None
     tunes_kernels: bool = False
     """Whether Triton's autotuner measures kernels, as it does in the first step."""
 

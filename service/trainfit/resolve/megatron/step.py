@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.adapters import adapters_of
-from trainfit.resolve.megatron.plan import StepArithmetic
+from trainfit.resolve.megatron.plan import MuonStep, StepArithmetic
 from trainfit.resolve.megatron.precision import (
     BYTES,
     FP8_ATTENTION,
@@ -21,6 +21,7 @@ from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.precision import WIDE_LAYERS, Precision
+from trainfit.specs.training import Optimizer
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -185,6 +186,12 @@ def _check_fp4(precision: Precision, *, sharded: bool, findings: Findings) -> No
             findings.add(pointer, "conflict", f"{name} {message}", put(pointer, without))
 
 
+def _muon_of(optimizer: Optimizer, layout: Layout) -> MuonStep | None:
+    if optimizer.name != "muon":
+        return None
+    return MuonStep(optimizer.muon_nesterov, optimizer.muon_tp_mode, layout.tp, layout.etp)
+
+
 def resolve_step(
     job: Job,
     framework: Megatron,
@@ -215,4 +222,5 @@ def resolve_step(
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
         adapters=adapters_of(job, findings),
+        muon=_muon_of(training.optimizer, layout),
     )

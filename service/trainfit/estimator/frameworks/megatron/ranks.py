@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial, reduce
-from itertools import repeat
+from itertools import chain, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,8 +25,6 @@ from trainfit.estimator.frameworks.megatron.states import (
     bucket_padding,
     frozen_bytes,
     holds_units_whole,
-    is_muon,
-    muon_borrows,
     state_bytes,
     state_sharding,
     unsharded_units,
@@ -86,7 +85,7 @@ def _of_run(
 ) -> Ranks:
     ledger = memo(MegatronLedger, with_least_ep(run))
     placed = memo(Placed, pipeline, run.model.pattern, run.mtp_layers)
-    by_muon = ledger if is_muon(sharding.each) else None
+    by_muon = None if sharding.muon is None else ledger
     held = memo(_held, placed, table, sharding, adapters_of(run, memo), by_muon)
     standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
@@ -242,6 +241,7 @@ def _held(
     by_muon: MegatronLedger | None,
 ) -> list[MegatronRankState]:
     """What ranks hold; `by_muon` are the products whose matrices Muon steps, if it does."""
+    muon = None if by_muon is None else _muon(placed, table, sharding, by_muon)
 
     def held(contents: tuple[Content, ...]) -> MegatronRankState:
         parameters = tuple([table.chunk(content) for content in contents])
@@ -256,10 +256,9 @@ def _held(
         sizes = state_bytes(local, sharding, 0 if adapters else embedding)
         of_experts = state_bytes(local.of_experts, sharding)
         beside = borrowed = 0
-        if by_muon is not None:
-            shapes = by_muon.gemm_shapes(contents)
-            largest = max([rows * columns for rows, columns in shapes], default=0)
-            borrowed = muon_borrows(local, largest, embedding, sharding)
+        padding = bucket_padding(local, sharding)
+        if muon is not None and not adapters:
+            borrowed, padding = muon(contents, local, embedding)
         if holds_units_whole(sharding):
             units = reduce(Units.and_those, map(table.units, contents))
             beside = unsharded_units(units, sharding)
@@ -281,12 +280,30 @@ def _held(
             moments=sizes.moments,
             stepping=optimizer_step(sizes.step + borrowed),
             beside_bytes=beside,
-            padding_bytes=bucket_padding(local, sharding),
+            padding_bytes=padding,
             experts=model.expert > 0,
         )
 
     each = {contents: held(contents) for contents in placed.distinct}
     return [each[contents] for contents in placed.contents]
+
+
+def _muon(
+    placed: Placed, table: ParameterTable, sharding: StateSharding, ledger: MegatronLedger
+) -> Callable[[tuple[Content, ...], Local, int], tuple[int, int]] | None:
+    """What its step borrows on a rank of such chunks, and what pads their buffers."""
+    if sharding.muon is None:
+        return None
+    from trainfit.estimator.frameworks.megatron.matrices import muon_bytes
+    from trainfit.estimator.frameworks.megatron.requests.parameters import PipelineParameters
+
+    step, shapes = sharding.muon, ledger.gemm_shapes(tuple(chain.from_iterable(placed.contents)))
+    parameters = PipelineParameters(table, shapes, words=False, head=False, frozen=False)
+
+    def of(contents: tuple[Content, ...], local: Local, embedding: int) -> tuple[int, int]:
+        return muon_bytes(contents, parameters, local, embedding, sharding, step)
+
+    return of
 
 
 def _standing(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from trainfit.estimator.local_parameters import Local, Units
 from trainfit.resolve.megatron.plan import BytesPerParameter as BytesPerParameter
-from trainfit.resolve.megatron.plan import MegatronPlan
+from trainfit.resolve.megatron.plan import MegatronPlan, MuonStep
 from trainfit.specs.framework import Megatron
 from trainfit.specs.parallelism import ShardingStrategy
 
@@ -25,6 +25,14 @@ class StateSharding(NamedTuple):
     shards: int
     expert_shards: int
     framework: Megatron
+    muon: MuonStep | None
+
+    @property
+    def lays_whole(self) -> bool:
+        """Whether the buffers of Muon's matrices are laid out so that the shares of ranks cut none.
+        Source: layer_wise_optimizer.py (compute_full_param_layout).
+        """
+        return self.muon is not None and self.strategy == "optim" and not self.deals_whole
 
 
 def state_sharding(plan: MegatronPlan) -> StateSharding:
@@ -38,6 +46,7 @@ def state_sharding(plan: MegatronPlan) -> StateSharding:
         shards=layout.optimizer_shards,
         expert_shards=layout.expert_optimizer_shards,
         framework=plan.framework,
+        muon=plan.step.muon,
     )
 
 
@@ -47,14 +56,6 @@ def deals_whole(plan: MegatronPlan) -> bool:
     """
     laid_out = plan.framework.use_layer_wise_param_layout
     return is_muon(plan.step.states) and not laid_out and plan.layout.sharding == "optim"
-
-
-def lays_whole(plan: MegatronPlan) -> bool:
-    """Whether the buffers of Muon's matrices are laid out so that the shares of ranks cut none.
-    Source: layer_wise_optimizer.py (compute_full_param_layout).
-    """
-    shared = plan.layout.sharding == "optim" and not deals_whole(plan)
-    return is_muon(plan.step.states) and shared
 
 
 def is_muon(states: BytesPerParameter) -> bool:
@@ -83,7 +84,7 @@ def state_bytes(local: Local, sharding: StateSharding, embedding: int = 0) -> St
     optimizer states lie in host memory.
     """
     states, strategy = sharding.each, sharding.strategy
-    sharded = _share(local, sharding, embedding)
+    sharded = share_of(local, sharding, embedding)
     gradients = sharded if holds_units_whole(sharding) else local
     weights = sharded if strategy == "optim_grads_params" else local
     parameters = sharded.dense + sharded.expert
@@ -113,7 +114,7 @@ def _narrow(local: Local) -> int:
     return local.linear + local.expert - local.wide_linear - local.wide_expert
 
 
-def _share(local: Local, sharding: StateSharding, embedding: int) -> Local:
+def share_of(local: Local, sharding: StateSharding, embedding: int) -> Local:
     """The largest share of one rank: with the embedding, if whole parameters are dealt out."""
     whole = embedding * sharding.deals_whole
     rest = _sharded(local._replace(dense=local.dense - whole), sharding)
@@ -135,24 +136,16 @@ def _sharded(local: Local, sharding: StateSharding) -> Local:
     )
 
 
-MUON_TEMPORARIES = 5
-"""In fp32, of a matrix: its momentum, what is orthogonal, that scaled and scaled again, and what
-the matrix before was changed by. Source: Emerging-Optimizers' orthogonalized_optimizer.py (step),
-megatron/core/optimizer/muon.py (scaled_orthogonalize_fn).
-"""
-
-
-def muon_borrows(local: Local, largest: int, embedding: int, sharding: StateSharding) -> int:
-    """Bytes that Muon's step borrows for the `largest` matrix of a stage, or to gather what whole
-    parameters have become on the ranks that they were dealt to, each of which joins its own first.
+def gathered_bytes(local: Local, embedding: int, sharding: StateSharding) -> int:
+    """What is borrowed to gather whole parameters of the ranks that they were dealt to, each of
+    which joins its own first.
     """
-    gathered = 0
-    if sharding.deals_whole:
-        own = _share(local, sharding, embedding)
-        dense = (local.dense + own.dense) * (sharding.shards > 1)
-        expert = (local.expert + own.expert) * (sharding.expert_shards > 1)
-        gathered = sharding.each.weights * max(dense, expert)
-    return max(4 * MUON_TEMPORARIES * largest, gathered)
+    if not sharding.deals_whole:
+        return 0
+    own = share_of(local, sharding, embedding)
+    dense = (local.dense + own.dense) * (sharding.shards > 1)
+    expert = (local.expert + own.expert) * (sharding.expert_shards > 1)
+    return sharding.each.weights * max(dense, expert)
 
 
 BUCKET_PARAMETERS = 40_000_000

@@ -1,6 +1,6 @@
 """Whether the order of a plan's requests is known."""
 
-from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon
+from trainfit.estimator.frameworks.megatron.states import deals_whole
 from trainfit.estimator.schedule import cycle, warm_up
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Layer, Mlp
@@ -22,7 +22,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and layout.sharding in ("optim", "no_shard")
         and (layout.cp == 1 or layout.cp_comm_type != "a2a+p2p")
         and len(states.each_moment) == 2
-        and (not is_muon(states) or _steps_whole_matrices(plan))
+        and (step.muon is None or _steps_whole_matrices(plan))
         and states.linear_master == 0
         and not _is_unexplained(plan)
         and step.optimizer_offload_ratio == 0
@@ -45,8 +45,7 @@ def is_local(plan: MegatronPlan) -> bool:
 def _steps_whole_matrices(plan: MegatronPlan) -> bool:
     """Whether Muon's ranks have whole matrices, as far as tensor-parallel ranks have one, and no
     adapters: all of them, those of their shares of buffers, or those that they are dealt, unless
-    they gather these during the forward. What a tensor-parallel rank has of one it orthogonalises
-    as it is: muon_tp_mode is blockwise up to megatron-core 0.19, and in Megatron-Bridge's recipes.
+    they gather these during the forward.
     """
     layout, overlapped = plan.layout, plan.framework.overlap_param_gather
     gathers_apart = deals_whole(plan) and overlapped and layout.optimizer_shards > 1

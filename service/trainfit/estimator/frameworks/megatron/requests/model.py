@@ -23,7 +23,7 @@ from typing import NamedTuple
 from trainfit.estimator.frameworks.megatron.requests.muon import dealt, orthogonalise
 from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
 from trainfit.estimator.frameworks.megatron.requests.shards import Buffer
-from trainfit.estimator.frameworks.megatron.states import deals_whole, is_muon, lays_whole
+from trainfit.estimator.frameworks.megatron.states import deals_whole, state_sharding
 from trainfit.estimator.trace.recorder import Recorder, TracePart
 from trainfit.resolve.megatron.plan import MegatronPlan
 
@@ -63,8 +63,8 @@ class ModelChunks:
 
     def __init__(self, plan: MegatronPlan, chunks: Sequence[ChunkBuffers]) -> None:
         self._plan, self._chunks, self._states = plan, chunks, plan.step.states
-        self._by_muon, self._deals = is_muon(plan.step.states), deals_whole(plan)
-        self._lays = lays_whole(plan)
+        self._muon, self._deals = plan.step.muon, deals_whole(plan)
+        self._lays = state_sharding(plan).lays_whole
         self._ranks = plan.layout.optimizer_shards, plan.layout.expert_optimizer_shards
         self._sharded = plan.layout.sharding != "no_shard" and not self._deals
 
@@ -137,10 +137,10 @@ class ModelChunks:
         borrowed = [recorder.make(of_gradients * each.numel) for each in copied]
         own = (*states.each_moment, *(states.master,) * states.holds_master)
         for group in groups:
-            if self._by_muon and group[0].matrices:
+            if self._muon is not None and group[0].matrices:
                 for piece in group if first else ():
                     recorder.make(states.matrix_moments * piece.numel)
-                orthogonalise(group, recorder)
+                orthogonalise(group, self._muon, recorder)
                 continue
             for piece in group:
                 for width in own if first else ():
@@ -160,6 +160,11 @@ class ModelChunks:
                 own = sizes[share * len(hands) // self._plan.layout.optimizer_shards]
                 gathered = [recorder.make(nbytes) for nbytes in (own, *sizes) if nbytes]
                 recorder.release(*gathered)
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """The buffers of all chunks."""
+        return [each for chunk in self._chunks for each in chunk.buffers]
 
     @property
     def parameters(self) -> list[LocalParameter]:
@@ -189,7 +194,7 @@ class ModelChunks:
 
     def _kind(self, parameter: LocalParameter) -> tuple[bool, bool, bool]:
         """What parameters of one group have in common."""
-        scalar = self._by_muon and not parameter.matrices
+        scalar = self._muon is not None and not parameter.matrices
         return scalar, parameter.expert, parameter.vector
 
     @cached_property

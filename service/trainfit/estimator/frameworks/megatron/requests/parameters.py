@@ -20,10 +20,13 @@ from trainfit.specs.blocks import Block
 
 
 class Matrix(NamedTuple):
-    """A matrix by its elements and its shorter side."""
+    """A matrix by its elements and its shorter side, and the side `across` which tensor-parallel
+    ranks have parts of it; 0 where each has all.
+    """
 
     numel: int
     side: int
+    across: int = 0
 
 
 class LocalParameter(NamedTuple):
@@ -121,7 +124,7 @@ class PipelineParameters:
                 count //= self._divided.ep if local.expert else 1
                 each = local.numel // count // (inputs + 1)
                 for numel in (inputs * each, each):
-                    matrices = (self._matrix(numel),)
+                    matrices = (self._matrix(numel, weight),)
                     yield from [local._replace(numel=numel, matrices=matrices)] * count
             elif not weight.packed:
                 yield self._one(weight)
@@ -132,17 +135,23 @@ class PipelineParameters:
         vector = first.vector or first.bucket == "norm"
         linear = local.linear + local.expert
         is_matrix = not vector and linear + local.router > 0
-        every = [self._table.local([each]) for each in weights if is_matrix]
+        every = [(self._table.local([each]), each) for each in weights if is_matrix]
         return LocalParameter(
             local.dense + local.expert,
             first.split is Split.EXPERT,
             vector,
             narrow=linear > 0,
             frozen=self._frozen,
-            matrices=tuple([self._matrix(each.dense + each.expert) for each in every]),
+            matrices=tuple(
+                [self._matrix(each.dense + each.expert, weight) for each, weight in every]
+            ),
         )
 
-    def _matrix(self, numel: int) -> Matrix:
-        """Routers, and parts of what is packed, read the residual stream."""
+    def _matrix(self, numel: int, weight: Weight) -> Matrix:
+        """Routers, and parts of what is packed, read the residual stream, to which most others lead
+        on the side that ranks do not share.
+        """
         hidden = self._divided.model.hidden_size
-        return Matrix(numel, self._sides.get(numel) or min(hidden, numel // hidden))
+        side = self._sides.get(numel) or min(hidden, numel // hidden)
+        shared = weight.split is not Split.REPLICATED
+        return Matrix(numel, side, (side if numel % hidden else hidden) * shared)

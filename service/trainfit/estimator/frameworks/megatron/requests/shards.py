@@ -8,13 +8,18 @@ megatron/core/optimizer/distrib_optimizer.py and layer_wise_optimizer.py
 param_layout.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import lcm
 from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.requests.parameters import LocalParameter
+from trainfit.estimator.frameworks.megatron.states import (
+    BUCKET_PARAMETERS,
+    BUCKET_PARAMETERS_PER_RANK,
+    StateSharding,
+)
 
 ALIGNED = 64
 """Elements; likewise below."""
@@ -121,6 +126,32 @@ def buffer_of_wholes(
             waiting.clear()
             numel = largest = 0
     return Buffer(tuple(buckets), ranks, parameters[0].expert, narrow, whole=True)
+
+
+def padding_of_wholes(
+    parameters: Iterable[LocalParameter], sharding: StateSharding, *, in_buckets: bool
+) -> int:
+    """Bytes by which the buffers of a chunk's matrices are larger than these. Weights that linears
+    read in fp8 alone have buffers of their own.
+    """
+    states, framework = sharding.each, sharding.framework
+    apart = states.narrow is not None and states.narrow.alone
+    size = max(BUCKET_PARAMETERS, BUCKET_PARAMETERS_PER_RANK * sharding.shards)
+    kinds: dict[tuple[bool, bool], list[LocalParameter]] = {}
+    for each in parameters:
+        if each.matrices and not each.frozen:
+            kinds.setdefault((each.expert, each.narrow and apart), []).append(each)
+    elements = 0
+    for (expert, is_narrow), own in kinds.items():
+        laid = buffer_of_wholes(
+            own,
+            sharding.expert_shards if expert else sharding.shards,
+            size if in_buckets else None,
+            for_bandwidth=framework.pad_buckets_for_high_nccl_busbw,
+            narrow=is_narrow,
+        )
+        elements += laid.numel - sum([each.numel for each in own])
+    return elements * (states.weights + states.gradients)
 
 
 def _of_wholes(

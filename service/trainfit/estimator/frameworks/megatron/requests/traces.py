@@ -48,8 +48,7 @@ from trainfit.estimator.frameworks.megatron.states import (
     BUCKET_PARAMETERS,
     BUCKET_PARAMETERS_PER_RANK,
     deals_whole,
-    is_muon,
-    lays_whole,
+    state_sharding,
 )
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
@@ -93,7 +92,7 @@ class Traces:
         for ranks in groups.values():
             found = RankTraces(self, ranks[0])
             uneven = found.uneven if is_uneven(self._plan) else None
-            if is_muon(self._plan.step.states):
+            if self._plan.step.muon is not None:
                 shares = found.by_states(shares)
             yield Alike(tuple(ranks), shares, found.of, uneven)
 
@@ -143,7 +142,7 @@ class Traces:
         if deals_whole(plan):  # DistributedDataParallel cuts no buffer then.
             shards = 1, 1
         narrow, limit = plan.step.states.narrow, size if buckets else None
-        apart, whole = narrow is not None and narrow.alone, lays_whole(plan)
+        apart, whole = narrow is not None and narrow.alone, state_sharding(plan).lays_whole
         kinds: dict[tuple[bool, bool, bool], list[LocalParameter]] = {}
         for each in parameters:
             if not each.frozen:
