@@ -250,6 +250,48 @@ def test_a_memory_that_was_full_needed_at_least_what_it_had() -> None:
     assert "headroom" not in {each.id for each in found.findings}
 
 
+def full_memory(free: str, processes: str, allocated: str, unallocated: str) -> str:
+    return (
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.32 GiB. GPU 0 "
+        f"has a total capacity of 79.11 GiB of which {free} is free. {processes}Of the allocated "
+        f"memory {allocated} is allocated by PyTorch, and {unallocated} is reserved by PyTorch but "
+        "unallocated."
+    )
+
+
+def test_what_lay_between_tensors_when_a_memory_was_full_is_found() -> None:
+    """PyTorch had given back what it could."""
+    own = "Process 1 has 78.00 GiB memory in use. "
+    (torn,) = [
+        each
+        for each in beside(TITAN, full_memory("1.00 GiB", own, "55.00 GiB", "22.00 GiB")).findings
+        if each.id == "fragmentation"
+    ]
+    assert torn.bytes == pytest.approx(22 * 2**30, rel=1e-3)
+    assert "none had room for 2.3" in torn.message
+    whole = beside(TITAN, full_memory("1.00 GiB", own, "75.00 GiB", "2.00 GiB")).findings
+    assert {each.id for each in whole} == {"out_of_memory"}
+
+
+@pytest.mark.parametrize(
+    ("processes", "whose"),
+    [
+        (
+            "Process 2 has 40.00 GiB memory in use. Including non-PyTorch memory, this process has "
+            "38.00 GiB memory in use. ",
+            "other processes have 40.1 GiB",
+        ),
+        ("", "another process, or CUDA graphs"),
+    ],
+)
+def test_others_on_a_card_that_was_full_are_found(processes: str, whose: str) -> None:
+    found = beside(TITAN, full_memory("1.00 GiB", processes, "36.00 GiB", "1.00 GiB")).findings
+    (outside,) = [each for each in found if each.id == "outside_torch"]
+    assert outside.message.startswith("41.1 GiB of the card lay outside PyTorch when it was full")
+    assert outside.message.endswith(whose)
+    assert outside.rank == 0
+
+
 def test_a_memory_that_was_full_is_explained_by_what_would_have_filled_it() -> None:
     """The job is expected to take less; with what explains it, that and more."""
     told = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 "

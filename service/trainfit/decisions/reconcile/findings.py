@@ -70,9 +70,11 @@ def findings(
         *_full(figures),
         *_releases(retries),
         *_growth(series),
+        *_in_pieces(figures),
         *_fragmentation(series),
         *_held(series),
         *_outside(found),
+        *_outside_when_full(figures, estimate),
         *_imbalance(figures, estimate),
         *_headroom(figures, found, estimate, capacity_bytes),
     ]
@@ -114,17 +116,39 @@ def _series(figures: Sequence[Figure]) -> Series:
     return series
 
 
-def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
-    """One for each rank: with what its process had, or PyTorch where that is all that is known."""
-    most: dict[int | None, tuple[int, str]] = {}
+class HeldWhenFull(NamedTuple):
+    """Bytes that were asked for when there was no room, that PyTorch had allocated, and reserved;
+    of the process, and all that were in use on the card, where the error says it.
+    """
+
+    asked: int
+    allocated: int
+    reserved: int
+    process_used: int | None
+    card_used: int | None
+
+
+def _full_memories(figures: Iterable[Figure]) -> Iterator[tuple[int | None, HeldWhenFull]]:
+    """What errors of a full memory say, each with its rank."""
     for rank, by_counter in errors(figures):
         bytes_of = {counter: each.bytes for counter, each in by_counter.items()}
         allocated = bytes_of.get("allocated_bytes.all.current", 0)
         reserved = bytes_of.get(
             "reserved_bytes.all.current", allocated + bytes_of.get("reserved_unallocated", 0)
         )
+        capacity, free = bytes_of.get("device_capacity"), bytes_of.get("device_free")
         used = bytes_of.get("process_used")
-        held = (reserved, "reserved by PyTorch") if used is None else (used, "in use")
+        card = None if capacity is None or free is None else capacity - free
+        asked = bytes_of.get("tried_to_allocate", 0)
+        yield rank, HeldWhenFull(asked, allocated, reserved, used, card)
+
+
+def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
+    """One for each rank: with what its process had, or PyTorch where that is all that is known."""
+    most: dict[int | None, tuple[int, str]] = {}
+    for rank, full in _full_memories(figures):
+        used = full.process_used
+        held = (full.reserved, "reserved by PyTorch") if used is None else (used, "in use")
         most[rank] = max(most.get(rank, held), held)
     for rank, (size, what) in most.items():
         if size:
@@ -177,6 +201,27 @@ def _peaks_grow(series: Series, rank: int | None) -> bool:
     return bool(sizes) and sizes[-1] > sizes[0]
 
 
+def _in_pieces(figures: Iterable[Figure]) -> Iterator[RunFinding]:
+    """What was cached when a memory was full. Blocks that could be given back had been, so that
+    this lies between tensors.
+    """
+    most: dict[int | None, HeldWhenFull] = {}
+    for rank, full in _full_memories(figures):
+        idle = full.reserved - full.allocated
+        before = most.get(rank)
+        if before is None or idle > before.reserved - before.allocated:
+            most[rank] = full
+    for rank, full in most.items():
+        idle = full.reserved - full.allocated
+        if idle > FRAGMENTED * full.allocated:
+            message = (
+                f"{gib(idle)} GiB were reserved and not allocated, in pieces of which none had "
+                f"room for {gib(full.asked)}; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+                "gives most of it back"
+            )
+            yield RunFinding("fragmentation", message, idle, rank)
+
+
 def _fragmentation(series: Series) -> Iterator[RunFinding]:
     """What is reserved above the peak of what is allocated."""
     for (rank, counter), measured in series.items():
@@ -221,6 +266,29 @@ def _outside(found: Sequence[ComparedFigure]) -> Iterator[RunFinding]:
             yield RunFinding("outside_torch", message, outside - most, each.rank)
 
 
+def _outside_when_full(figures: Sequence[Figure], estimate: Estimate) -> Iterator[RunFinding]:
+    """More outside PyTorch than context and communicators take, on a card that was full."""
+    worst: dict[int | None, RunFinding] = {}
+    for rank, full in _full_memories(figures):
+        in_use = full.process_used if full.card_used is None else full.card_used
+        if in_use is None or not full.reserved:
+            continue
+        outside = in_use - full.reserved
+        most = _outside_bytes(stage_of(rank, estimate)[0], estimate)
+        before = worst.get(rank)
+        if outside <= most or (before and (before.bytes or 0) >= outside - most):
+            continue
+        others = "another process, or CUDA graphs"
+        if full.process_used is not None and in_use > full.process_used:
+            others = f"other processes have {gib(in_use - full.process_used)} GiB"
+        message = (
+            f"{gib(outside)} GiB of the card lay outside PyTorch when it was full, where "
+            f"{gib(most)} are the most that context and communicators take: {others}"
+        )
+        worst[rank] = RunFinding("outside_torch", message, outside - most, rank)
+    yield from worst.values()
+
+
 def _imbalance(figures: Sequence[Figure], estimate: Estimate) -> Iterator[RunFinding]:
     """Ranks of one stage that do not peak alike."""
     peaks: dict[int, dict[int, int]] = defaultdict(dict)
@@ -256,9 +324,11 @@ def _headroom(
     capacity = max(capacities, default=capacity_bytes or 0)
     device = {each.rank: each for each in found if each.quantity == "device"}
     reserved = {each.rank: each for each in found if each.quantity == "reserved"}
-    used = [
-        (each.measured_bytes + (_outside_bytes(each, estimate) if rank not in device else 0), rank)
-        for rank, each in (reserved | device).items()
+    used = [(each.measured_bytes, rank) for rank, each in device.items()]
+    used += [
+        (each.measured_bytes + _outside_bytes(each.pp_rank, estimate), rank)
+        for rank, each in reserved.items()
+        if rank not in device
     ]
     if not capacity or not used or any(each.at_least for each in found):
         return
@@ -276,11 +346,9 @@ def _headroom(
         yield RunFinding("headroom", message, left, rank)
 
 
-def _outside_bytes(figure: ComparedFigure, estimate: Estimate) -> int:
-    """The most that lies outside PyTorch on the card of a figure; of all stages where that is not
-    known.
-    """
-    stages = [each for each in estimate.stages if each.pp_rank == figure.pp_rank]
+def _outside_bytes(pp_rank: int | None, estimate: Estimate) -> int:
+    """The most that lies outside PyTorch on a card of a stage; of all where that is not known."""
+    stages = [each for each in estimate.stages if each.pp_rank == pp_rank]
     return max(
         each.device_bytes.high - each.reserved_bytes.high for each in stages or estimate.stages
     )
