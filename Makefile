@@ -63,12 +63,14 @@ guide: $(GUIDE) ## Build the guide from docs/, which is served at /guide
 
 .PHONY: test
 test: check ## Run every check and every test
-	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder
-	$(BIN)/python -m pytest -m alone $$(grep --recursive --files-with-matches --include='*.py' mark.alone tests)
+	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
 
 .PHONY: coverage
 coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines none of them reaches
-	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder --cov
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
 
 .PHONY: check
 check: $(TEST_READY) $(GUIDE) ## Lint, formatting, types, import contracts and links

@@ -103,9 +103,11 @@ def test_an_end_waits_for_a_reader_but_not_for_ever(pipe: tuple[int, int]) -> No
     begun = time.monotonic()
     writer.drain(0.2)
     assert 0.2 <= time.monotonic() - begun < 1
-    threading.Timer(0.2, read_all, (reader, 100_000)).start()
+    late = threading.Timer(0.2, read_all, (reader, 100_000))
+    late.start()
     writer.drain(10)
     assert time.monotonic() - begun < 5
+    late.join()  # lest it read what comes through the next pipe of this number
 
 
 def test_a_pipe_that_does_not_block_is_waited_for(pipe: tuple[int, int]) -> None:
