@@ -78,7 +78,7 @@ def _of_each_run(launch: Launch, error: SeveralRunsError) -> LaunchError:
     wrong: list[LaunchError] = []
     for run in error.runs[:MAX_RUNS]:
         try:
-            _read(launch, Found(*run))
+            _read(launch, FoundCommand(*run))
         except LaunchError as why:
             wrong.append(why)
     same = len({str(each) for each in wrong}) == 1 and len(wrong) == len(error.runs)
@@ -99,7 +99,7 @@ def _with_script_defaults(reading: LaunchReading) -> LaunchReading:
     return replace(reading, launch=replace(reading.launch, account=account))
 
 
-class Found(NamedTuple):
+class FoundCommand(NamedTuple):
     """The program that a launch starts, and its format. `choices` are statements of scripts of
     which nothing says which way they go, `decided` those that go one way; guards that end a script
     were passed or not.
@@ -115,7 +115,7 @@ class Found(NamedTuple):
 Outcome = LaunchReading | LaunchError
 
 
-def _read(launch: Launch, found: Found) -> LaunchReading:
+def _read(launch: Launch, found: FoundCommand) -> LaunchReading:
     """The job of a launch that starts this program: what its scripts decide by what only their run
     can know is read each way, where that is what it lacks. Raises LaunchError.
     """
@@ -128,14 +128,14 @@ def _read(launch: Launch, found: Found) -> LaunchReading:
     return outcome
 
 
-def _outcome(launch: Launch, found: Found) -> Outcome:
+def _outcome(launch: Launch, found: FoundCommand) -> Outcome:
     try:
         return _read_program(launch, found.format, found.program)
     except LaunchError as error:
         return error
 
 
-def _lacking(found: Found, outcome: Outcome) -> Choice | None:
+def _lacking(found: FoundCommand, outcome: Outcome) -> Choice | None:
     """A choice by which something is lost to the reading, and that no user can make for it."""
     if isinstance(outcome, LaunchError):
         lost = str(outcome)
@@ -145,7 +145,7 @@ def _lacking(found: Found, outcome: Outcome) -> Choice | None:
     return next(open_, None)
 
 
-def _each_way(launch: Launch, found: Found, outcome: Outcome) -> Iterator[Outcome]:
+def _each_way(launch: Launch, found: FoundCommand, outcome: Outcome) -> Iterator[Outcome]:
     """What becomes of the launch each way that it can go; nothing where nothing trains."""
     choice = _lacking(found, outcome)
     if choice is None:
@@ -243,7 +243,7 @@ def _read_runs(launch: Launch) -> Iterator[tuple[Values, LaunchReading]]:
         _found(launch)
     except SeveralRunsError as error:
         try:
-            read = [_read(launch, Found(*run)) for run in error.runs]
+            read = [_read(launch, FoundCommand(*run)) for run in error.runs]
         except LaunchError:
             return
         yield from (({RUN: number}, each) for number, each in enumerate(read, 1))
@@ -376,7 +376,7 @@ def _without_unknown_gpus(program: TrainingProgram) -> TrainingProgram:
     )
 
 
-def _found(launch: Launch) -> Found:
+def _found(launch: Launch) -> FoundCommand:
     """The program that trains, and its format. Where a script ends itself before it starts any, as
     something that it checks is not there, what it would start otherwise; the account says where it
     ends. Raises LaunchError.
@@ -402,12 +402,12 @@ def _found_in(
     decided: Decisions = MappingProxyType({}),
     *,
     past_guards: bool = False,
-) -> Found:
+) -> FoundCommand:
     """The one program that trains. Raises LaunchError."""
     found, program = _the_one(unwrapped, launch.format)
     ends = tuple(Setting("exit", None, each.file, each.line) for each in unwrapped.passed)
     program = replace(program, irrelevant=(*program.irrelevant, *ends))
-    return Found(found, program, unwrapped.choices, decided, past_guards)
+    return FoundCommand(found, program, unwrapped.choices, decided, past_guards)
 
 
 def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format, TrainingProgram]:
