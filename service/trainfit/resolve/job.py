@@ -5,6 +5,7 @@ from dataclasses import replace
 from trainfit.resolve.defaults import learned_positions
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.gpu import NO_GPU
+from trainfit.resolve.narrow import doubts
 from trainfit.resolve.not_modelled import refuse_not_modelled
 from trainfit.resolve.plan import ModelSource, Plan, TargetGpu
 from trainfit.resolve.registry import framework_of
@@ -24,6 +25,8 @@ def resolve(job: Job, model: ModelSpec, source: ModelSource, gpu: TargetGpu = NO
     job = _within_positions(job, model, findings)
     refuse_impossible(job, gpu.name, findings)
     plan = framework_of(job).plan(job, model, source, gpu, findings)
+    if doubtful := doubts(job, gpu):
+        plan = replace(plan, remarks=plan.remarks + doubtful)
     if job.calibration is None and job.speed is None:
         return plan
     return replace(plan, calibration=job.calibration, speed=job.speed)

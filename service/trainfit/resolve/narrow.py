@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.plan import TargetGpu
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.framework import FrameworkName
+from trainfit.specs.job import Job
 from trainfit.specs.precision import WIDE_LAYERS, Narrow, Precision
 
 COPIES: Mapping[Narrow, Fraction] = {
@@ -20,6 +23,48 @@ one half a byte, and a byte for 16. One scale for a row or for all is next to no
 TransformerEngine's pytorch/tensor, torchao's prototype/mx_formats (mx_tensor.py) and
 prototype/moe_training/nvfp4_training (hadamard_quantize_row_col_triton.py).
 """
+
+
+LEAST_CAPABILITY: Mapping[Narrow, int] = {
+    "delayed": 89,
+    "tensorwise": 89,
+    "rowwise": 89,
+    "blockwise": 90,
+    "mxfp8": 100,
+    "nvfp4": 100,
+}
+"""Ten times the compute capability below which libraries refuse a recipe. Sources:
+TransformerEngine's pytorch/quantization.py (check_fp8_support and its neighbours), torchtitan's
+components/quantization (float8.py, mx.py).
+"""
+WITHOUT_MXFP8 = 120
+"""From here on TransformerEngine has no products in mxfp8 of every layout."""
+LIBRARIES: Mapping[FrameworkName, str] = {"megatron": "TransformerEngine"}
+"""What multiplies; torchao elsewhere."""
+
+
+def doubts(job: Job, gpu: TargetGpu) -> tuple[str, ...]:
+    """That the GPU has no products as the job wants them, if so."""
+    given = job.training.precision
+    by_preset: Narrow | None = "delayed" if given == "fp8" else None
+    recipe = narrow_recipe(given) if isinstance(given, Precision) else by_preset
+    digits = gpu.compute_capability.removeprefix("sm_")
+    if recipe is None or not digits.isdigit():
+        return ()
+    has, least, library = int(digits), LEAST_CAPABILITY[recipe], _library(job)
+    too_new = recipe == "mxfp8" and has >= WITHOUT_MXFP8 and library == "TransformerEngine"
+    if least <= has and not too_new:
+        return ()
+    wanted = f"less than {WITHOUT_MXFP8 / 10}" if too_new else f"at least {least / 10}"
+    return (
+        f"{library} multiplies in {recipe} on GPUs of compute capability {wanted}, and {gpu.name} "
+        f"has {has / 10}: the run would end before its first step. The figures are those of a GPU "
+        "that has such products.",
+    )
+
+
+def _library(job: Job) -> str:
+    return LIBRARIES.get(job.framework.name, "torchao")
 
 
 def narrow_recipe(precision: Precision) -> Narrow | None:
