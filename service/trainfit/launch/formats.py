@@ -47,6 +47,7 @@ FORMATS: Sequence[Format] = (
     Format("torchtune", "torchtune.read"),
     Format("nanotron", "nanotron.read"),
     Format("litgpt", "litgpt.read"),
+    Format("lingua", "lingua.read"),
     Format("automodel", "automodel.read"),
     Format("llm_foundry", "llm_foundry.read"),
     Format("verl", "verl.read"),

@@ -22,6 +22,7 @@ LaunchFormat = Literal[
     "torchtune",
     "nanotron",
     "litgpt",
+    "lingua",
     "automodel",
     "llm_foundry",
     "verl",
