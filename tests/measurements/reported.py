@@ -329,6 +329,15 @@ LOGS = [
         [Told(CURRENT, 13975 * MIB), Told(PEAK, 18803 * MIB)],
         retries=(0, 0),
     ),
+    Log(
+        "pytorch/pytorch#137145, what the driver had no room for",
+        "[rank0]:     tensor = _SymmetricMemory.empty_strided_p2p(\n"
+        "[rank0]: RuntimeError: CUDA driver error: out of memory\n"
+        "h1:1420:1533 [3] alloc.h:178 NCCL WARN Cuda failure 2 'out of memory'\n",
+        [],
+        retries=(1, 1),
+        unread=1,
+    ),
 ]
 
 ERRORS = [

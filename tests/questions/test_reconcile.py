@@ -298,6 +298,19 @@ def test_others_on_a_card_that_was_full_are_found(processes: str, whose: str) ->
     assert outside.rank == 0
 
 
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ("[rank3]: torch.AcceleratorError: CUDA error: out of memory", "the driver had no room"),
+        ("|            CUDA OOMs: 2            |        cudaMalloc retries: 0  |", "2 times"),
+    ],
+)
+def test_a_memory_that_was_full_is_found_without_a_figure(told: str, message: str) -> None:
+    (found,) = beside(TITAN, told).findings
+    assert found.id == "out_of_memory"
+    assert message in found.message
+
+
 def test_a_memory_that_was_full_is_explained_by_what_would_have_filled_it() -> None:
     """The job is expected to take less; with what explains it, that and more."""
     told = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 "

@@ -90,7 +90,18 @@ class Times(NamedTuple):
         return self.words + r"(\d+)"
 
 
-Figure = Bytes | SpeedPattern | Times
+class Once(NamedTuple):
+    """Something that its marker says has happened."""
+
+    event: Event
+    words: str = ""
+
+    @property
+    def pattern(self) -> str:
+        return self.words
+
+
+Figure = Bytes | SpeedPattern | Times | Once
 
 
 class LineFormat(NamedTuple):

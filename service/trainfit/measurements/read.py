@@ -18,6 +18,7 @@ from trainfit.measurements.line_format import (
     Bytes,
     CompiledFormat,
     Figure,
+    Once,
     SpeedPattern,
     Times,
     compiled,
@@ -181,6 +182,10 @@ def _take(record: Record, read: Measurements) -> None:
                 count = int(match[1])
                 read.occurrences.append(
                     Occurrences(event, count, record.rank, step, format.name, record.source)
+                )
+            case Once(event, _):
+                read.occurrences.append(
+                    Occurrences(event, 1, record.rank, step, format.name, record.source)
                 )
     if found and not any(each.bytes for each in found):
         why = "every counter is zero"

@@ -1,14 +1,14 @@
 """From a job and what its run said to the answer: the one path, for HTTP and the terminal."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from trainfit import __version__
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.reconcile.comparison import rest_on_the_allocator, stage_of
-from trainfit.decisions.reconcile.findings import Retries
+from trainfit.decisions.reconcile.findings import Counted
 from trainfit.decisions.reconcile.reconcile import RankRecording, Reconciliation, reconcile
 from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.estimate import estimate as core_estimate
@@ -16,7 +16,7 @@ from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Estimate
 from trainfit.estimator.tree import module_tree
 from trainfit.launch.reading import LaunchReading, ReadLaunch
-from trainfit.measurements.measurement import Measurement, Measurements, Unread
+from trainfit.measurements.measurement import Measurement, Unread
 from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.bounds import bounded_estimate
@@ -79,14 +79,14 @@ def reconciled(
     """A run beside its prediction, as it is sent. Errors are those of `plan_of`."""
     pricing = Pricing(find)
     plan = pricing.plan_of(request)
-    figures, retries, unread = said(request.run)
+    figures, counted, unread = said(request.run)
     estimate = _estimate(request, reading, pricing)
     # What may explain figures of tensors alone is put beside nothing that a replay decides.
     replay = rest_on_the_allocator(figures)
     found = reconcile(
         request,
         figures,
-        retries,
+        counted,
         estimate,
         pricing.within(EXPLAINING_WORK, replay=replay),
         lambda: core_estimate(first_step(plan), memo=MEMOS.current(), replay=replay),
@@ -110,11 +110,12 @@ def reconciled(
     )
 
 
-def said(run: Run) -> tuple[list[Figure], list[Retries], list[Unread]]:
-    """What a run said: its figures, how often its cache was released, and what was not read."""
+def said(run: Run) -> tuple[list[Figure], list[Counted], list[Unread]]:
+    """What a run said: its figures, what it counted, and what was not read."""
     read = read_measurements(run.artifacts)
     figures = [*run.measurements, *map(_figure, read.measurements)]
-    return figures, list(_retries(read)), read.unread
+    counted = [Counted(each.rank, each.event, each.count) for each in read.occurrences]
+    return figures, counted, read.unread
 
 
 def _estimate(job: Job, reading: LaunchReading | None, pricing: Pricing) -> Estimate:
@@ -163,9 +164,3 @@ def _loaded(plan: Plan, pp_rank: int, rank: int) -> Counter[int]:
 def _figure(read: Measurement) -> Figure:
     """What a log said, as a caller sends it."""
     return Figure.model_construct(**fields_of(read))
-
-
-def _retries(read: Measurements) -> Iterator[Retries]:
-    for each in read.occurrences:
-        if each.event == "num_alloc_retries":
-            yield Retries(each.rank, each.count)

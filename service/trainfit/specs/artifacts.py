@@ -51,7 +51,10 @@ that is full tells, and what the driver tells of a process and of the GPU."""
 PeakWindow = Literal["run", "log", "phase"]
 """Since when a peak is the highest: the beginning of the run or of a phase, or the line before."""
 
-Event = Literal["num_alloc_retries", "num_ooms"]
+Event = Literal["num_alloc_retries", "num_ooms", "driver_ooms"]
+"""What torch.cuda.memory_stats counts, and errors of the driver's own memory, which PyTorch's
+allocator had no part in.
+"""
 
 MAX_TEXT_LENGTH = 8 * 1024**2
 MAX_ARTIFACTS = 64

@@ -13,7 +13,7 @@ from trainfit.decisions.reconcile.comparison import (
     comparisons,
     stage_of,
 )
-from trainfit.decisions.reconcile.findings import Retries, RunFinding, findings
+from trainfit.decisions.reconcile.findings import Counted, RunFinding, findings
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.questions.python import AsJob, document_of, estimate
 from trainfit.specs.job import Job
@@ -41,5 +41,5 @@ class Prediction:
         """Figures beside what is expected of them, and what they say by themselves."""
         figures = [Figure(**each._asdict()) for each in told]
         found = comparisons(comparable(figures), self.estimate)
-        retries = [Retries(rank, each.retries) for each in readings]
-        return found, findings(figures, found, retries, self.estimate, None)
+        counted = [Counted(rank, "num_alloc_retries", each.retries) for each in readings]
+        return found, findings(figures, found, counted, self.estimate, None)

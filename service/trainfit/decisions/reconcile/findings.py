@@ -17,7 +17,7 @@ from trainfit.decisions.reconcile.comparison import (
     stage_of,
 )
 from trainfit.estimator.results import Estimate
-from trainfit.specs.artifacts import Counter
+from trainfit.specs.artifacts import Counter, Event
 from trainfit.specs.reconcile import Figure
 from trainfit.specs.snapshot import SnapshotSummary
 
@@ -50,25 +50,27 @@ class RunFinding:
     rank: int | None = None
 
 
-class Retries(NamedTuple):
-    """How often a rank has released its cache to find room."""
+class Counted(NamedTuple):
+    """How often something has happened on a rank."""
 
     rank: int | None
+    event: Event
     times: int
 
 
 def findings(
     figures: Sequence[Figure],
     found: Sequence[ComparedFigure],
-    retries: Iterable[Retries],
+    counted: Iterable[Counted],
     estimate: Estimate,
     capacity_bytes: int | None,
 ) -> list[RunFinding]:
     """All that is found, the gravest first."""
-    series = _series(figures)
+    series, times = _series(figures), _most_times(counted)
     return [
         *_full(figures),
-        *_releases(retries),
+        *_full_of_which_nothing_is_told(figures, times),
+        *_releases(times),
         *_growth(series),
         *_in_pieces(figures),
         *_fragmentation(series),
@@ -156,12 +158,38 @@ def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
             yield RunFinding("out_of_memory", message, size, rank)
 
 
-def _releases(retries: Iterable[Retries]) -> Iterator[RunFinding]:
-    most: dict[int | None, int] = {}
-    for rank, times in retries:
-        most[rank] = max(most.get(rank, 0), times)
-    for rank, times in most.items():
-        if times:
+MostTimes = Mapping[tuple[int | None, Event], int]
+
+
+def _most_times(counted: Iterable[Counted]) -> MostTimes:
+    """Of counts that go on, the last: by rank and what is counted."""
+    most: dict[tuple[int | None, Event], int] = {}
+    for rank, event, times in counted:
+        most[rank, event] = max(most.get((rank, event), 0), times)
+    return most
+
+
+def _full_of_which_nothing_is_told(
+    figures: Iterable[Figure], most: MostTimes
+) -> Iterator[RunFinding]:
+    """No room was found, and no error says what there was."""
+    told = {rank for rank, _ in errors(figures)}
+    for (rank, event), times in most.items():
+        if not times or rank in told:
+            continue
+        if event == "driver_ooms":
+            message = (
+                "the driver had no room for what asks it and not PyTorch's allocator: a context, "
+                "a kernel, cuBLAS or NCCL; the cache of a process does not go for these"
+            )
+            yield RunFinding("out_of_memory", message, rank=rank)
+        elif event == "num_ooms":
+            yield RunFinding("out_of_memory", f"no room was found {times} times", rank=rank)
+
+
+def _releases(most: MostTimes) -> Iterator[RunFinding]:
+    for (rank, event), times in most.items():
+        if times and event == "num_alloc_retries":
             message = (
                 f"the allocator released its cache {times} times to find room: the run is at the "
                 "edge of the card, and every release stops it"

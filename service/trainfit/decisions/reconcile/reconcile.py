@@ -10,7 +10,7 @@ from trainfit.decisions.reconcile.attribution import Attribution, attributions
 from trainfit.decisions.reconcile.comparison import ComparedFigure, comparable, comparisons
 from trainfit.decisions.reconcile.explanations import Explanation, explanations
 from trainfit.decisions.reconcile.findings import (
-    Retries,
+    Counted,
     RunFinding,
     findings,
     recorded_findings,
@@ -62,7 +62,7 @@ class Reconciliation:
 def reconcile(
     job: Job,
     figures: Sequence[Figure],
-    retries: Iterable[Retries],
+    counted: Iterable[Counted],
     estimate: Estimate,
     price: Callable[[Job], Estimate],
     first_step: Callable[[], Estimate],
@@ -80,7 +80,7 @@ def reconcile(
         attributions=attributions(found, estimate),
         explanations=explanations(job, chosen, found, price, first_step),
         findings=[
-            *findings(figures, found, retries, estimate, capacity_bytes),
+            *findings(figures, found, counted, estimate, capacity_bytes),
             *(recorded_findings(recorded.summary) if recorded is not None else ()),
         ],
         snapshot=None if recorded is None else _matched(recorded, estimate),

@@ -7,7 +7,7 @@ torch/cuda/memory.py (memory_summary, memory_stats).
 import re
 from typing import get_args
 
-from trainfit.measurements.line_format import UNITS, Bytes, LineFormat, Times
+from trainfit.measurements.line_format import UNITS, Bytes, LineFormat, Once, Times
 from trainfit.specs.artifacts import Counter, Event, PeakWindow
 
 SIZE = r"[\d.]+ \w+"
@@ -58,6 +58,15 @@ OLD_OUT_OF_MEMORY = LineFormat(
 (csrc/core/npu/NPUCachingAllocator.cpp of torch_npu) what is active stands there too; Intel's
 extension says nothing of what is free.
 """
+
+DRIVER_OUT_OF_MEMORY = LineFormat(
+    "out of memory",
+    "out of memory",
+    r"\b(?:CUDA|HIP)(?: driver)? error: out of memory|\bCuda failure (?:2 )?'out of memory'",
+    (Once("driver_ooms"),),
+    moment="out of memory",
+)
+"""Of what asks the driver and not the allocator: a context, a kernel, cuBLAS, NCCL."""
 
 WHOLE_ERROR = re.compile(
     rf"Tried to allocate {SIZE}(?:"
@@ -131,6 +140,7 @@ def _event(event: Event) -> LineFormat:
 FORMATS = (
     OLD_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
+    DRIVER_OUT_OF_MEMORY,
     SUMMARY_EVENTS,
     *SUMMARY,
     *map(_statistic, STATISTICS),
