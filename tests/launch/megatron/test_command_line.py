@@ -322,6 +322,30 @@ def test_how_muon_orthogonalises(words: str, fields: dict[str, object]) -> None:
     assert not unsupported(reading)
 
 
+@pytest.mark.parametrize(
+    ("words", "length", "left_out"),
+    [
+        ("--hybrid-context-parallel --max-seqlen-per-dp-cp-rank 256 --sft", 2 * 256, set()),
+        ("--hybrid-context-parallel --max-seqlen-per-dp-cp-rank 8192", 2 * 1024, set()),
+        ("--hybrid-context-parallel", 1024, {"--hybrid-context-parallel"}),
+        ("--max-seqlen-per-dp-cp-rank 256 --sft", 1024, {"--sft"}),
+        (
+            "--hybrid-context-parallel --max-seqlen-per-dp-cp-rank 256 "
+            "--pipeline-model-parallel-size 2",
+            1024,
+            {"--hybrid-context-parallel"},
+        ),
+    ],
+)
+def test_ranks_share_each_sample_as_far_as_it_needs(
+    words: str, length: int, left_out: set[str]
+) -> None:
+    """Of one sample at a time none has more tokens than it is given at most."""
+    reading = read(f"{SMALL} --seq-length 1024 --context-parallel-size 2 {words}")
+    assert reading.job["training"]["seq_length"] == length
+    assert set(unsupported(reading)) == left_out
+
+
 def test_room_on_a_rank_and_its_stash() -> None:
     reading = read(
         f"{SMALL} --num-experts 8 --moe-token-dispatcher-type flex "

@@ -11,6 +11,7 @@ from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.options import Defaults
 from trainfit.launch.megatron.precision import read_precision
 from trainfit.specs.optimizers import choices
+from trainfit.specs.part import MAX_SAFE_INTEGER
 from trainfit.specs.training import OffloadModule, RecomputeModule
 
 RECOMPUTE = {
@@ -49,6 +50,7 @@ def read_step(reading: Reading, defaults: Defaults) -> None:
     copy(reading, {"encoder_seq_length": "seq_length"}, "/training")
     copy(reading, {"seq_length": "seq_length"}, "/training")
     _read_padding(reading)
+    _read_lengths(reading)
     _read_batch(reading, defaults)
     read_precision(reading, defaults)
     _read_optimizer(reading, defaults)
@@ -74,6 +76,35 @@ def _read_padding(reading: Reading) -> None:
     dataset = str(reading.value("dataset"))
     padded = dataset == "JSON-SFT" or dataset.endswith("-Raw")
     copy(reading, {"max_padding_length": "seq_length"}, "/training", applies=padded)
+
+
+def _read_lengths(reading: Reading) -> None:
+    """Samples of several lengths: where context-parallel ranks are as many as each needs, one runs
+    after the other, forward and backward, and no rank has more tokens of it than it is given at
+    most. Sources: megatron/core/pipeline_parallel/hybrid_cp_schedule.py (gpus_needed),
+    megatron/training/arguments.py (hybrid_context_parallel).
+    """
+    draft = reading.draft
+    hybrid, packed = reading.get("hybrid_context_parallel"), reading.get("sft")
+    most = reading.get("max_seqlen_per_dp_cp_rank")
+    given = [each for each in (hybrid, most) if each is not None]
+    if hybrid is None or not reading.value("hybrid_context_parallel"):
+        for each in given:
+            draft.ignore(each)
+        if packed is not None and reading.value("sft"):
+            draft.leave_out(packed, "sequences of several lengths in one batch are not modelled")
+    elif most is None:
+        draft.leave_out(hybrid, "it takes --max-seqlen-per-dp-cp-rank, which is not given")
+    elif (reading.value("pipeline_model_parallel_size") or 1) > 1:
+        draft.leave_out(hybrid, "it runs without pipeline stages only")
+    else:
+        length = reading.value("seq_length") or MAX_SAFE_INTEGER
+        tokens = min(reading.value("max_seqlen_per_dp_cp_rank") or 1, length)
+        ranks = reading.value("context_parallel_size") or 1
+        draft.put("/training/seq_length", tokens * ranks, most, hybrid)
+        draft.put("/training/micro_batch_size", 1, hybrid)
+        if packed is not None:
+            draft.ignore(packed)
 
 
 def _read_batch(reading: Reading, defaults: Defaults) -> None:
