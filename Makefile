@@ -62,7 +62,11 @@ guide: $(GUIDE) ## Build the guide from docs/, which is served at /guide
 ##@ Verify
 
 .PHONY: test
-test: check ## Run every check and every test
+test: $(TEST_READY) $(GUIDE) ## Run every check and every test
+	@$(MAKE) --no-print-directory --jobs=2 check every-test
+
+.PHONY: every-test
+every-test: $(TEST_READY) $(GUIDE) ## Run every test, and no check
 	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
 
 .PHONY: coverage
