@@ -14,7 +14,7 @@ import structlog
 from httpx import AsyncClient
 
 from trainfit.api.api_keys import new_key
-from trainfit.api.logs import OF_REQUEST, Format, configure_logs
+from trainfit.api.logs import OF_REQUEST, Format, configure_logs, log_request
 
 pytestmark = pytest.mark.usefixtures("logs_restored")
 
@@ -60,6 +60,46 @@ async def test_an_unknown_method_is_not_repeated(
     await client.request("HUNTER2", "/v1/gpus")
     (entry,) = entries(capsys)
     assert entry["method"] == "other"
+
+
+@pytest.mark.parametrize("caller", [None, 'the "team" of é'])
+def test_an_entry_of_a_request_is_as_any_other(
+    capsys: pytest.CaptureFixture[str], caller: str | None
+) -> None:
+    """It is put together in a way of its own."""
+    configure_logs("info", "json")
+    before = OF_REQUEST.set({"request_id": "hf_" + "a" * 34, "trace_id": "0" * 32})
+    for seconds in (1.23456789, 0.00001, 12.0):
+        log_request("listGpus", "GET", 200, seconds, caller)
+        known = {} if caller is None else {"caller": caller}
+        structlog.get_logger("trainfit").info(
+            "request",
+            operation="listGpus",
+            method="GET",
+            status=200,
+            duration_seconds=round(seconds, 6),
+            **known,
+        )
+    OF_REQUEST.reset(before)
+    lines = capsys.readouterr().err.splitlines()
+    for own, other in zip(lines[::2], lines[1::2], strict=True):
+        assert own.isascii()
+        assert json.loads(own).items() - json.loads(other).items() <= {
+            ("timestamp", json.loads(own)["timestamp"])
+        }
+        assert list(json.loads(own)) == list(json.loads(other))
+        assert json.loads(own)["request_id"] == "***"
+
+
+@pytest.mark.parametrize(("level", "form"), [("warning", "json"), ("info", "console")])
+def test_an_entry_of_a_request_keeps_to_the_level_and_the_form(
+    capsys: pytest.CaptureFixture[str], level: str, form: Format
+) -> None:
+    configure_logs(level, form)
+    log_request("listGpus", "GET", 200, 0.1, "team")
+    said = capsys.readouterr().err
+    assert bool(said) == (level == "info")
+    assert not said.startswith("{")
 
 
 def say_something() -> None:

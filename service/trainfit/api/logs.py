@@ -33,13 +33,49 @@ begin: text that does not occur is found out in no time.
 
 OF_REQUEST: ContextVar[Mapping[str, str]] = ContextVar("of_request", default=MappingProxyType({}))
 """What every entry says of the request that it comes of. One variable for all of it, which costs a
-request less than structlog's one for each.
+request less than structlog's one for each. Names and values are ASCII that JSON has as it is.
 """
+
+_requests: Literal["json", "like others", "none"] = "like others"
+"""How entries of requests are made."""
+
+
+def log_request(
+    operation: str, method: str, status: int, seconds: float, caller: str | None
+) -> None:
+    """Log that a request was answered. Each makes this entry and waits for it, so that for a
+    machine it is put together here, which takes half of what it takes by structlog.
+    """
+    if _requests == "none":
+        return
+    seconds = round(seconds, 6)
+    if _requests == "like others":
+        known = {} if caller is None else {"caller": caller}
+        structlog.get_logger("trainfit").info(
+            "request",
+            operation=operation,
+            method=method,
+            status=status,
+            duration_seconds=seconds,
+            **known,
+        )
+        return
+    of_request = "".join([f'"{name}":"{value}",' for name, value in OF_REQUEST.get().items()])
+    by = "" if caller is None else f'"caller":{json.dumps(caller)},'
+    line = (
+        f'{{{of_request}"operation":"{operation}","method":"{method}","status":{status},'
+        f'"duration_seconds":{seconds},{by}"event":"request","level":"info",'
+        f'"timestamp":"{_now()}"}}\n'
+    )
+    sys.stderr.write(_without_secrets(None, "info", line))
 
 
 def configure_logs(level: str, form: Format = "auto") -> None:
     """Send the service's and the server's entries to standard error, from `level` upwards."""
+    global _requests
     console = sys.stderr.isatty() if form == "auto" else form == "console"
+    said = logging.getLevelNamesMapping()[level.upper()] <= logging.INFO
+    _requests = ("like others" if console else "json") if said else "none"
     rendered = _for_a_person() if console else _for_a_machine()
     rendered.append(_without_secrets)
     structlog.configure(
@@ -80,8 +116,11 @@ def _as_json(_: WrappedLogger, __: str, entry: EventDict) -> str:
 
 def _with_time(_: WrappedLogger, level: str, entry: EventDict) -> EventDict:
     """The entry with its level and its time, and with what it says of its request."""
-    now = datetime.now(UTC).isoformat(timespec="microseconds")
-    return {**OF_REQUEST.get(), **entry, "level": level, "timestamp": now}
+    return {**OF_REQUEST.get(), **entry, "level": level, "timestamp": _now()}
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
 def _without_secrets(_: WrappedLogger, __: str, line: Any) -> Any:

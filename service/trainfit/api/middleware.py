@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from trainfit.api.compression import Compressing, accepts_gzip
 from trainfit.api.failures import ProblemResponse
-from trainfit.api.logs import OF_REQUEST
+from trainfit.api.logs import OF_REQUEST, log_request
 from trainfit.api.metrics import Metrics, closed_method
 from trainfit.api.traces import trace_ids
 from trainfit.questions.kinds import INTERNAL_ERROR
@@ -75,14 +75,7 @@ class Requests:
             return
         method = closed_method(scope["method"])
         self.metrics.request_answered(operation, method, status, seconds)
-        log.info(
-            "request",
-            operation=operation,
-            method=method,
-            status=status,
-            duration_seconds=round(seconds, 6),
-            **_caller(scope),
-        )
+        log_request(operation, method, status, seconds, scope["state"].get("caller"))
 
 
 class LastResort:
@@ -129,8 +122,3 @@ def _operation(scope: Scope) -> str | None:
         operation: str | None = scope["route"].operation_id
         return operation
     return None if "endpoint" in scope else "unmatched"
-
-
-def _caller(scope: Scope) -> dict[str, str]:
-    """Whose key the request had, where one was needed."""
-    return {"caller": scope["state"]["caller"]} if "caller" in scope["state"] else {}
