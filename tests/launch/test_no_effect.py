@@ -8,6 +8,7 @@ from tests.launch.launches import launch_of, read
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.read import read_launch
 
+GPUS = {"parallelism": {"num_gpus": 2}}
 AXOLOTL = """base_model: Qwen/Qwen3-8B
 micro_batch_size: 1
 gradient_accumulation_steps: 1
@@ -60,3 +61,19 @@ def test_a_release_that_decides_nothing_is_said_to() -> None:
     found = read(launch_of({"c.yaml": TUNE}, words, framework_version="0.6"))
     assert "framework_version" in found.irrelevant
     assert "framework_version" not in read(launch_of({"c.yaml": TUNE}, words)).irrelevant
+
+
+def test_a_name_of_the_run_is_a_part_of_paths() -> None:
+    found = read(launch_of({"a.yaml": f"{TUNE}name: sft\noutput_dir: /tmp/x\n"}, overrides=GPUS))
+    assert "name" in found.irrelevant
+
+
+SWIFT = "swift sft --model Qwen/Qwen2.5-VL-7B-Instruct --max_length 2048 --torch_dtype bfloat16"
+
+
+@pytest.mark.parametrize(("said", "left_out"), [("true", False), ("false", True)])
+def test_a_tower_that_is_checkpointed_is_as_by_default(said: str, left_out: bool) -> None:
+    """swift/arguments/sft_args.py: vit_gradient_checkpointing is gradient_checkpointing's."""
+    words = [*SWIFT.split(), "--vit_gradient_checkpointing", said]
+    found = read(launch_of(argv=words, env={"NPROC_PER_NODE": "2"}))
+    assert ("vit_gradient_checkpointing" in found.unsupported) is left_out
