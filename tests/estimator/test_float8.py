@@ -187,3 +187,40 @@ def test_weights_of_other_recipes_are_not_gathered_in_fp8(
 ) -> None:
     with pytest.raises(RefusedError, match=words):
         plan(precision)
+
+
+def experts(lifetime: Lifetime, recipe: str | None, operation: str, **framework: Any) -> int:
+    """Bytes of a grouped product of DeepSeek-V3's experts, of which a rank has one in eight."""
+    document = {
+        "model": {"hf_id": "deepseek-ai/DeepSeek-V3"},
+        "parallelism": {"num_gpus": 64, "ep": 8},
+        "training": {"seq_length": ROWS, "micro_batch_size": 1, "moe": {"fp8_recipe": recipe}},
+        "framework": {"name": "torchtitan"} | framework,
+    }
+    resolved = plan_of(Job.model_validate(document))
+    assert isinstance(resolved, PytorchPlan)
+    kinds = PytorchLedger(resolved).kinds
+    every = [each for groups in kinds for group in groups for each in group]
+    found = next(each for each in every if each.name == operation)
+    return sum(row.bytes for row in found.tensors if row.lifetime is lifetime)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_grouped_products_copy_rows_and_matrices(compiled: bool) -> None:
+    """33 bytes for 32 elements. A compiled graph keeps the rows by columns, in place of the rows,
+    and copies less backward.
+    """
+    rows, h, f, each = 8 * ROWS, 7168, 2048, Fraction(33, 32)
+
+    def more(lifetime: Lifetime, operation: str) -> int:
+        narrow, wide = (
+            experts(lifetime, recipe, operation, compile=compiled) for recipe in ("mxfp8", None)
+        )
+        return narrow - wide
+
+    matrices = each * 32 * h * f
+    assert more(Lifetime.FORWARD, "experts_w1") == each * rows * h + matrices
+    assert more(Lifetime.BACKWARD, "experts_fc2") == max(
+        each * rows * h + matrices, each * rows * (h + f * (not compiled))
+    )
+    assert more(Lifetime.SAVED, "experts_w1") == (each - 2) * rows * h * compiled

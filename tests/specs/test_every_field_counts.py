@@ -176,6 +176,7 @@ JOBS = [
     torchtitan(DENSE, ZERO_3),
     torchtitan(WIDE, {"num_gpus": 16, "tp": 2}),
     torchtitan(SPARSE, EIGHT | {"ep": 2}),
+    torchtitan(SPARSE, EIGHT | {"ep": 2}, {}, {"compile": True}),
     torchtitan(WIDE, EIGHT | {"pp": 4}, {"loss": {"cross_entropy": "chunked"}}),
     torchtitan(DENSE, EIGHT | {"pp": 4}, {"seq_length": 16, "num_microbatches": None}),
     torchtitan(DENSE, EIGHT, {"recompute": FULL}),

@@ -47,7 +47,8 @@ def doubts(job: Job, gpu: TargetGpu) -> tuple[str, ...]:
     """That the GPU has no products as the job wants them, if so."""
     given = job.training.precision
     by_preset: Narrow | None = "delayed" if given == "fp8" else None
-    recipe = narrow_recipe(given) if isinstance(given, Precision) else by_preset
+    of_linears = narrow_recipe(given) if isinstance(given, Precision) else by_preset
+    recipe = job.training.moe.fp8_recipe or of_linears
     digits = gpu.compute_capability.removeprefix("sm_")
     if recipe is None or not digits.isdigit():
         return ()

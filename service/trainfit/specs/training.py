@@ -12,6 +12,7 @@ from trainfit.specs.honoured import (
     MEGATRON,
     OF_MEGATRON,
     OF_PYTORCH,
+    OF_TORCHTITAN,
     OF_TRANSFORMERS,
     OUTSIDE_NANOTRON,
     PYTORCH,
@@ -289,6 +290,11 @@ class MoeOptions(Part):
     )
     grouped_gemm: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         True, description="Run all experts of a rank in one kernel."
+    )
+    fp8_recipe: Annotated[Literal["mxfp8"] | None, OF_TORCHTITAN] = Field(
+        None,
+        description="torchtitan: how grouped products of experts multiply in fp8, whatever linears "
+        "do. Unset: they do not.",
     )
     permute_fusion: Annotated[bool, IGNORED_OUTSIDE_MEGATRON] = Field(
         True, description="Fuse the permutation of tokens."

@@ -421,6 +421,16 @@ def test_a_converter_has_linears_multiply_in_mxfp8(
 
 def test_converters_of_the_same_linears_are_one() -> None:
     assert "two converters of the same linears" in refused(f"--{MX},float8")
-    others = options(f"--{MX},quantize.grouped_mm.mx")
+    others = options(f"--{MX},quantize.grouped_mm.float8")
     assert others.field("/training/precision/fp8_recipe") == "mxfp8"
     assert others.unsupported == {"model.converters"}
+
+
+def test_a_converter_has_experts_multiply_in_mxfp8() -> None:
+    alone = options("--model.converters=quantize.grouped_mm.mx")
+    assert alone.field("/training/moe/fp8_recipe") == "mxfp8"
+    assert alone.field("/training/precision/fp8_recipe") is None
+    both = options(f"--{MX},quantize.grouped_mm.mx")
+    assert both.field("/training/moe/fp8_recipe") == "mxfp8"
+    assert both.field("/training/precision/fp8_recipe") == "mxfp8"
+    assert not alone.unsupported | both.unsupported

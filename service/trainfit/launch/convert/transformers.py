@@ -57,6 +57,7 @@ NO_ARGUMENT = unsaid(
         "/training/loss/log_probs_by": ("trl-1.15",),
         "/training/loss/chosen_nll": (False,),
         "/training/loss/shifted": ("labels",),
+        "/training/moe/fp8_recipe": (None,),
         "/training/moe/imbalance_factor": (1.0,),
         "/training/mtp": (None,),
         "/training/num_frozen_last_layers": (0,),

@@ -52,6 +52,8 @@ FLOAT8 = ("float8", "quantize.linear.float8")
 """Names of the converter to torchao's float8."""
 MXFP8 = ("mx", "quantize.linear.mx")
 """Names of the converter to torchao's mxfp8."""
+EXPERTS_IN_MXFP8 = "quantize.grouped_mm.mx"
+"""That of the converter of grouped products to mxfp8."""
 MXFP8_RECIPES = ("mxfp8", "mxfp8_rceil", "mxfp8_cublas", "mxfp8_cublas_rceil")
 """Its recipes that run as they are: others are emulated."""
 NO_LINEARS_OF_LAYERS = {"output", "lm_head", "router.gate", "moe.router.gate"}

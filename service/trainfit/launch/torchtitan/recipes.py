@@ -6,6 +6,7 @@ releases.
 
 from trainfit.launch.torchtitan.keys import (
     DEFAULT_RECIPE,
+    EXPERTS_IN_MXFP8,
     FLOAT8,
     FLOAT8_RECIPES,
     MXFP8,
@@ -24,7 +25,9 @@ def read_recipe(run: TorchtitanRun) -> None:
     enabled = run.reading.value(switch, False, flag)
     by_float8 = enabled or bool(set(converters) & set(FLOAT8))
     by_mxfp8 = bool(set(converters) & set(MXFP8))
-    others = [name for name in converters if name not in FLOAT8 + MXFP8]
+    others = [name for name in converters if name not in (*FLOAT8, *MXFP8, EXPERTS_IN_MXFP8)]
+    if EXPERTS_IN_MXFP8 in converters:
+        run.decide("/training/moe/fp8_recipe", "mxfp8", "model.converters")
     for setting in run.given("model.converters"):
         if others:
             run.draft.leave_out(setting, f"the converter {others[0]} is not modelled")

@@ -199,6 +199,8 @@ class PytorchStep:
     compiled: bool
     narrow: NarrowProducts | None
     """Linears of layers multiply in fp8 or fp4, as torchao has them do."""
+    narrow_experts: NarrowProducts | None
+    """Grouped products of experts do."""
     repeats_kv: bool
     scales_by_sinks: bool
     """The kernel of attention takes no sinks: its output is scaled by what they leave of it."""

@@ -98,8 +98,15 @@ RECIPES: tuple[Narrow | None, ...] = (None, "tensorwise", "rowwise")
 OF_TORCHTITAN: tuple[Narrow, ...] = ("mxfp8", "nvfp4")
 
 
-def narrow_products(given: PrecisionPreset | Precision, *, compiled: bool) -> NarrowProducts | None:
-    """That of the preset is torchao's default.
+def recipe_of(given: PrecisionPreset | Precision) -> Narrow | None:
+    """By what linears multiply. That of the preset is torchao's default."""
+    if isinstance(given, str):
+        return "tensorwise" if given == "fp8" else None
+    return narrow_recipe(given)
+
+
+def narrow_products(recipe: Narrow | None, *, compiled: bool) -> NarrowProducts | None:
+    """How products multiply by a recipe.
 
     A product in fp8 keeps its input as it is. In mxfp8 what the gradient of the weight reads is
     another copy than the product's own, which a compiled graph makes in forward and keeps, as it is
@@ -110,10 +117,6 @@ def narrow_products(given: PrecisionPreset | Precision, *, compiled: bool) -> Na
     _functorch/partitioners.py (solve_min_cut, compute_intensive_ops), compile_utils.py
     (fx_graph_cse).
     """
-    if isinstance(given, str):
-        recipe: Narrow | None = "tensorwise" if given == "fp8" else None
-    else:
-        recipe = narrow_recipe(given)
     if recipe is None:
         return None
     four = recipe == "nvfp4"

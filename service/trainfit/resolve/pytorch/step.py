@@ -26,6 +26,7 @@ from trainfit.resolve.pytorch.precision import (
     dtypes_of,
     gathers_fp8,
     narrow_products,
+    recipe_of,
     states_of,
     with_base,
 )
@@ -75,7 +76,8 @@ def resolve_pytorch_step(
         frozen=frozen_modules(training),
         kernels="fused" if _is_fused(framework) else "eager",
         compiled=framework.compile,
-        narrow=narrow_products(training.precision, compiled=framework.compile),
+        narrow=narrow_products(recipe_of(training.precision), compiled=framework.compile),
+        narrow_experts=narrow_products(training.moe.fp8_recipe, compiled=framework.compile),
         repeats_kv=training.attention.repeats_kv or _repeats_kv(framework),
         scales_by_sinks=isinstance(framework, Torchtitan),  # models/gpt_oss/model.py
         fuses_qkv=isinstance(framework, Torchtitan) and framework.fuse_qkv,

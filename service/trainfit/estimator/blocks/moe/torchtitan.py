@@ -6,6 +6,8 @@ balanced; f_e and f_s widths of a routed expert and of the shared ones. Sources:
 models/common/moe.py, models/common/token_dispatcher.py and models/common/moe_sharding.py.
 """
 
+from typing import NamedTuple
+
 from trainfit.estimator.blocks.moe.grouped import (
     first_product,
     multiplies,
@@ -14,9 +16,10 @@ from trainfit.estimator.blocks.moe.grouped import (
     weight_gradients,
 )
 from trainfit.estimator.demands import Product
-from trainfit.estimator.ledger import OperationKind
+from trainfit.estimator.ledger import OperationKind, OperationPeak, Tensors
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import FP32, INT64
+from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 from trainfit.specs.blocks import Experts
 
@@ -104,25 +107,64 @@ def _experts(step: Modules, block: Experts, rows: int) -> None:
         act = _gated_by_silu(step, block, x)
     else:
         gate_up, inputs = first_product(step, block, rows)
+        narrow = _narrow_copies(step, block, x, gate_up)
         step.operation(
             "experts_fc1",
-            for_weight=(x,) * trained,
+            for_weight=narrow.kept * trained,
             holds=(x,),
-            backward=(step.gradient(x), step.gradient(gate_up)),
+            borrows=narrow.forward,
+            backward=narrow.backward.beside(step.gradient(x), step.gradient(gate_up)),
             leaves=up,
             output=gate_up,
             demands=(multiplies(step, block, rows, gate_up.shape[-1], step.sizes.h),),
         )
         act = step.activation(*inputs, name="experts_activation")
     y = step.tensor("output", *x.shape)
+    narrow = _narrow_copies(step, block, act, y)
     step.operation(
         "experts_fc2",
-        for_weight=(act,) * trained,
+        for_weight=narrow.kept * trained,
         holds=(y,),
-        backward=(step.gradient(y), step.gradient(act)),
+        borrows=narrow.forward,
+        backward=narrow.backward.beside(step.gradient(y), step.gradient(act)),
         leaves=down,
         output=y,
         demands=(multiplies(step, block, rows, act.shape[-1], step.sizes.h),),
+    )
+
+
+class NarrowCopies(NamedTuple):
+    """What a grouped product keeps of its input, and what it copies in fp8 forward and backward."""
+
+    kept: Tensors
+    forward: Tensors
+    backward: OperationPeak
+
+
+def _narrow_copies(step: Modules, block: Experts, x: Tensor, y: Tensor) -> NarrowCopies:
+    """Of the product of x [T, w] that makes y [T, v] by matrices [E / e, w, v]: rows and matrices,
+    then the gradient of y and the matrices, then that and the rows by columns. It keeps its input
+    as it is, of which a compiled graph keeps the copy by columns. Source: torchao's
+    prototype/moe_training/mxfp8_grouped_mm.py (_MXFP8GroupedMM).
+    """
+    narrow = step.way.step.narrow_experts
+    if narrow is None:
+        return NarrowCopies((x,), (), OperationPeak(()))
+    (rows, inputs), features = x.shape, y.shape[-1]
+
+    def copy(name: str, *shape: int) -> Tensor:
+        return step.tensor(name, *shape, width=narrow.copy_bytes)
+
+    read, by_columns = copy("narrow rows", rows, inputs), copy("their columns", rows, inputs)
+    matrices = copy("narrow matrices", block.experts // step.sizes.e, inputs, features)
+    of_y, columns_of_y = (
+        copy(name, rows, features) for name in ("narrow gradient", "narrow gradient, by columns")
+    )
+    keeps = narrow.keeps_columns
+    return NarrowCopies(
+        (by_columns if keeps else x,),
+        (read, matrices),
+        highest((of_y, matrices), (columns_of_y, *(() if keeps else (by_columns,)))),
     )
 
 
@@ -138,11 +180,13 @@ def _gated_by_silu(step: Modules, block: Experts, x: Tensor) -> Tensor:
         for name in ("w1's product", "w3's product", "silu's output", "activation output")
     )
     of_x = step.gradient(x)
+    narrow = _narrow_copies(step, block, x, gate)
     step.operation(
         "experts_w1",
-        for_weight=(x,) * step.sizes.trains("experts"),
+        for_weight=narrow.kept * step.sizes.trains("experts"),
         holds=(x,),
-        backward=(of_x, of_x, step.gradient(gate)),
+        borrows=narrow.forward,
+        backward=narrow.backward.beside(of_x, of_x, step.gradient(gate)),
         leaves=of_one_matrix,
         output=gate,
         demands=(multiplies(step, block, rows, f, step.sizes.h),),
@@ -154,7 +198,8 @@ def _gated_by_silu(step: Modules, block: Experts, x: Tensor) -> Tensor:
     )
     step.operation(
         "experts_w3",
-        backward=(of_x, step.gradient(silu), step.gradient(up)),
+        borrows=narrow.forward,
+        backward=narrow.backward.beside(of_x, step.gradient(silu), step.gradient(up)),
         leaves=of_one_matrix,
         output=up,
         demands=(multiplies(step, block, rows, f, step.sizes.h),),
