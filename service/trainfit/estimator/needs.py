@@ -120,17 +120,19 @@ def links_of(plan: Plan) -> tuple[int, Interval]:
     return overhead.communicators(plan, framework.expert_groups(plan)), framework.exchange(plan)
 
 
-class Replays:
+class ReservedByRank:
     """What the allocator reserves for the requests of ranks, where they are known."""
 
     def __init__(self, of: Mapping[int, Replayed]) -> None:
         self.of = of
 
 
-NOT_REPLAYED = Replays({})
+NOT_REPLAYED = ReservedByRank({})
 
 
-def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int, limit_bytes: int | None) -> Replays:
+def _replayed(
+    memo: Memo, plan: Plan, ranks: Ranks, stray: int, limit_bytes: int | None
+) -> ReservedByRank:
     """The allocator is loaded where there are any requests."""
     traces = framework_of(plan).traces(plan, memo)
     if not traces:
@@ -138,7 +140,7 @@ def _replayed(memo: Memo, plan: Plan, ranks: Ranks, stray: int, limit_bytes: int
     from trainfit.estimator.reserved import reservations
 
     allocated = memo(_allocated, ranks, stray)
-    return Replays(reservations(traces, plan, allocated, outside_of(plan), limit_bytes))
+    return ReservedByRank(reservations(traces, plan, allocated, outside_of(plan), limit_bytes))
 
 
 def _allocated(ranks: Ranks, stray: int) -> tuple[Interval, ...]:
@@ -157,7 +159,7 @@ def _stages(
     memo: Memo,
     ranks: Ranks,
     stray: int,
-    replays: Replays,
+    replays: ReservedByRank,
     expandable_segments: bool,
     calibration: Calibration | None,
     own_permille: overhead.Permille | None,

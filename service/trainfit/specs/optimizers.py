@@ -40,7 +40,7 @@ class Temporaries(NamedTuple):
     of: Literal["all", "largest"]
 
 
-class Choice(NamedTuple):
+class OptimizerChoice(NamedTuple):
     """An optimizer as a launch file chooses it. Unset, what computes the step is told apart, and
     moments are as wide as the parameters.
     """
@@ -249,10 +249,10 @@ OPTIMIZERS: Mapping[OptimizerName, OptimizerRecord] = {
 }
 
 
-def choices(launch: LaunchFormat) -> dict[str, Choice]:
+def choices(launch: LaunchFormat) -> dict[str, OptimizerChoice]:
     """The words of a launch format, and what each chooses."""
     return {
-        each.word: Choice(name, each.implementation, each.paged, each.moments)
+        each.word: OptimizerChoice(name, each.implementation, each.paged, each.moments)
         for name, optimizer in OPTIMIZERS.items()
         for each in optimizer.called.get(launch, ())
     }

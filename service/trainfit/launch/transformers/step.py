@@ -28,7 +28,7 @@ from trainfit.launch.transformers.evaluating import TRAINERS_BATCH, check_evalua
 from trainfit.launch.transformers.experts import put_experts
 from trainfit.launch.transformers.run import IN_PAIRS, TrainerRun, is_trl, need
 from trainfit.launch.transformers.source import as_bool, as_int
-from trainfit.specs.optimizers import OPTIMIZERS, Choice, choices
+from trainfit.specs.optimizers import OPTIMIZERS, OptimizerChoice, choices
 
 MICRO_BATCH = "/training/micro_batch_size"
 MICRO_BATCHES = "/training/num_microbatches"
@@ -220,7 +220,7 @@ def put_optimizer(run: TrainerRun) -> None:
         run.draft.default("/training/optimizer/name", "adam", "Trainfit: nothing names another")
 
 
-def _put_step(run: TrainerRun, setting: Setting, choice: Choice | None) -> None:
+def _put_step(run: TrainerRun, setting: Setting, choice: OptimizerChoice | None) -> None:
     if choice is None:
         run.draft.leave_out(setting, "the states of this optimizer are not modelled")
         return
