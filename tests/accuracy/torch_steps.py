@@ -118,8 +118,9 @@ LOSSES = {
     "fused_linear": "liger",
     "reward": "unfused",
     "preference": "unfused",
+    "policy": "unfused",
 }
-OBJECTIVES = {"reward": "reward", "preference": "preference"}
+OBJECTIVES = {each: each for each in ("reward", "preference", "policy")}
 """Of losses that learn something else than the next token."""
 
 
@@ -222,6 +223,8 @@ def training_of(given: Row) -> Row:
             "log_probs_by": since(trainer, given["trl"]),
             "chosen_nll": trainer in ("ORPOTrainer", "CPOTrainer"),
         }
+    if given["loss"] == "policy":
+        loss["log_probs_by"] = since("GRPOTrainer", given["trl"])
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
     training: Row = {
@@ -253,12 +256,15 @@ CHANGED: dict[str, tuple[str, list[str]]] = {
     "KTOTrainer": ("trl-kto", ["0.9", "0.15", "0.17", "1.6", "1.7", "1.8", "1.9"]),
     "ORPOTrainer": ("trl-orpo", ["0.9", "0.15"]),
     "CPOTrainer": ("trl-orpo", ["0.9", "0.15"]),
+    "GRPOTrainer": ("trl-grpo", ["0.16", "0.20", "0.23", "1.0", "1.10", "1.14"]),
 }
 """Releases of TRL since which a trainer computes log-probabilities otherwise."""
 
 
 def since(trainer: str, release: str) -> str:
     """The way that a job names of a release."""
+    if trainer == "GRPOTrainer" and numbers(release) >= [1, 15]:
+        return "trl-1.15"
     prefix, known = CHANGED[trainer]
     known = [each for each in known if numbers(each) <= numbers(release)]
     return f"{prefix}-{max(known, key=numbers)}"

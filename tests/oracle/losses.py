@@ -13,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 
 from tests.oracle.models import Model
 from tests.oracle.spec import Spec
-from tests.oracle.trainers import loss_of_preferences, loss_of_trainer
+from tests.oracle.trainers import loss_of_policy, loss_of_preferences, loss_of_trainer
 
 IGNORED = -100
 """The label of a token without a loss."""
@@ -25,6 +25,8 @@ def loss_of(model: Model, run: Any, spec: Spec, ids: Any, labels: Any, **inputs:
         return loss_of_trainer(run, ids)
     if spec.loss == "preference":
         return loss_of_preferences(model, run, ids, spec)
+    if spec.loss == "policy":
+        return loss_of_policy(run, ids, spec)
     if spec.loss == "hf" and not spec.logits_to_keep:
         output = run(input_ids=ids, labels=labels, **inputs)
         return output.loss, output

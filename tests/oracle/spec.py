@@ -122,13 +122,16 @@ class Spec:
     offload: bool = False
     """Keep what is saved for backward in host memory (`save_on_cpu`)."""
 
-    loss: Literal["hf", "chunked", "chunked_nll", "fused_linear", "reward", "preference"] = "hf"
+    loss: Literal[
+        "hf", "chunked", "chunked_nll", "fused_linear", "reward", "preference", "policy"
+    ] = "hf"
     """hf: ForCausalLMLoss; chunked: torchtitan's; chunked_nll: TRL's; fused_linear: Liger's;
-    reward: that of TRL's RewardTrainer, over a head of one value; preference: of its `trainer`."""
+    reward: that of TRL's RewardTrainer, over a head of one value; preference: of its `trainer`;
+    policy: of its GRPOTrainer over the last `logits_to_keep` tokens."""
     reference: Literal["base", "copy"] | None = None
     """preference: beside which log-probabilities: of the base without its adapters, a copy's."""
     trl: str = ""
-    """preference: the release whose trainer ran."""
+    """preference, policy: the release whose trainer ran."""
     trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer"] = "DPOTrainer"
     """preference: its class."""
     loss_chunks: int = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
@@ -99,6 +99,46 @@ def loss_of_samples(run: Any, reference: Any, ids: Any, spec: Spec) -> Any:
         if by_metrics:
             return trainer.get_batch_loss_metrics(run, batch | {"label": labels})[0]
         return trainer._compute_loss(run, batch | {"label": torch.tensor(labels)}, False)
+
+
+def loss_of_policy(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
+    """The loss of GRPO over the last tokens of samples, which a policy of the step before made,
+    with the defaults of GRPOConfig. Log-probabilities by others were computed when these were made.
+    """
+    import trl
+
+    if not trl.__version__.startswith(spec.trl):
+        raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
+    if spec.dtype.startswith("autocast"):
+        widen_logits(run)
+    if hasattr(trl.trainer.utils, FUSED):
+        tile(run)
+    settings = {
+        "args": SimpleNamespace(delta=None, use_bias_correction_kl=False, report_to=[]),
+        "beta": 0.0,
+        "temperature": 1.0,
+        "num_iterations": 1,
+        "epsilon_low": 0.2,
+        "epsilon_high": 0.2,
+        "loss_type": "grpo",
+        "importance_sampling_level": "token",
+        "top_entropy_quantile": 1.0,
+        "off_policy_mask_threshold": None,
+        "model_kwarg_keys": {"logits_to_keep"},
+        "use_vllm": False,
+        "use_liger_kernel": False,
+        "use_liger_loss": False,
+        "aux_loss_enabled": False,
+        "_entropy_bonus_enabled": False,
+        "current_gradient_accumulation_steps": 1,
+        "control": SimpleNamespace(should_evaluate=False),
+    }
+    trainer = stub(trl.GRPOTrainer, **settings)
+    ones, start = torch.ones_like(ids), spec.seq - spec.logits_to_keep
+    batch = {"prompt_ids": ids[:, :start], "prompt_mask": ones[:, :start]}
+    batch |= {"completion_ids": ids[:, start:], "completion_mask": ones[:, start:]}
+    with all_ones(run):
+        return trainer.compute_loss(run, batch | {"advantages": torch.zeros(len(ids))}), None
 
 
 def class_of(spec: Spec) -> Any:
@@ -219,7 +259,14 @@ def stub(kind: type, **given: Any) -> Any:
     """A trainer that nobody has set up, on one device."""
     trainer: Any = object.__new__(kind)
     alone = SimpleNamespace(
-        device=torch.device("cpu"), gather=same, gather_for_metrics=same, unwrap_model=same
+        device=torch.device("cpu"),
+        gather=same,
+        gather_for_metrics=same,
+        unwrap_model=same,
+        reduce=same,
+        num_processes=1,
+        autocast=nullcontext,
+        is_main_process=False,
     )
     settings = {
         "model": SimpleNamespace(training=True),
@@ -232,7 +279,7 @@ def stub(kind: type, **given: Any) -> Any:
     return trainer
 
 
-def same(value: Any) -> Any:
+def same(value: Any, **_named: Any) -> Any:
     return value
 
 

@@ -131,6 +131,11 @@ class Plan:
     """What the model's config or the job says that the figures do not follow."""
 
     @property
+    def generates(self) -> bool:
+        """Whether the samples of a step are made by the model that it trains."""
+        return False
+
+    @property
     def runs_reference(self) -> bool:
         """Whether a forward without gradients follows that of the policy."""
         return False

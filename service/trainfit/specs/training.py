@@ -55,6 +55,12 @@ LogProbs = Literal[
     "openrlhf",
     "torchtune-lora",
     "torchtune-full",
+    "trl-grpo-0.16",
+    "trl-grpo-0.20",
+    "trl-grpo-0.23",
+    "trl-grpo-1.0",
+    "trl-grpo-1.10",
+    "trl-grpo-1.14",
 ]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
@@ -68,7 +74,9 @@ BACKENDS: Mapping[str, Frameworks] = {
     **dict.fromkeys(("eager", "sdpa"), PYTORCH),
 }
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
-OBJECTIVES: Mapping[str, Frameworks] = dict.fromkeys(("reward", "preference"), ("transformers",))
+OBJECTIVES: Mapping[str, Frameworks] = dict.fromkeys(
+    ("reward", "preference", "policy"), ("transformers",)
+)
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
     **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
@@ -197,28 +205,29 @@ class AttentionOptions(Part):
 class Loss(Part):
     """What is learned, and how cross entropy is computed from the logits."""
 
-    objective: Annotated[Literal["next_token", "reward", "preference"], OnlyValues(OBJECTIVES)] = (
-        Field(
-            "next_token",
-            description="What is learned: the next token of each, or which sample of a pair is "
-            "preferred, by a head of one value in the place of the vocabulary's (reward), or by "
-            "the log-probabilities of both (preference: DPO and the like). A micro-batch counts "
-            "both samples of a pair.",
-        )
+    objective: Annotated[
+        Literal["next_token", "reward", "preference", "policy"], OnlyValues(OBJECTIVES)
+    ] = Field(
+        "next_token",
+        description="What is learned: the next token of each, or which sample of a pair is "
+        "preferred, by a head of one value in the place of the vocabulary's (reward), or by "
+        "the log-probabilities of both (preference: DPO and the like). A micro-batch counts "
+        "both samples of a pair. policy: which tokens that the model has generated did well, "
+        "by their log-probabilities (GRPO and the like); what generates is no part of it.",
     )
     reference: Annotated[Literal["none", "base", "copy"], OF_TRANSFORMERS] = Field(
         "none",
-        description="preference: the model whose log-probabilities are computed beside. base: its "
-        "own one, adapters switched off; copy: a second one, shared out as the policy's weights "
-        "are. Those that were computed before need none.",
+        description="preference, policy: the model whose log-probabilities are computed beside, or "
+        "before a step of a policy. base: its own one, adapters switched off; copy: a second one, "
+        "shared out as the policy's weights are. Those that were computed before need none.",
     )
     log_probs_by: Annotated[LogProbs, OF_TRANSFORMERS] = Field(
         "trl-1.15",
-        description="preference: whose code computes log-probabilities: TRL's from this release "
-        "on, before 0.15 of all logits at once, since then of a sample after the other, since 1.15 "
-        "without whole logits; that of its ORPO and CPO, or of its KTO; LLaMA-Factory's, of all "
-        "logits in fp32; ms-swift's DPO and KTO; OpenRLHF's, by one kernel over logits in fp32; or "
-        "torchtune's recipes.",
+        description="preference, policy: whose code computes log-probabilities: TRL's from this "
+        "release on, before 0.15 of all logits at once, since then of a sample after the other, "
+        "since 1.15 without whole logits; of its ORPO and CPO, or of its KTO; LLaMA-Factory's, "
+        "of all logits in fp32; ms-swift's DPO and KTO; OpenRLHF's, by one kernel over logits in "
+        "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,
@@ -255,7 +264,9 @@ class Loss(Part):
         "the loss beside the model's own (4.46 to 4.48), fp32_logits in place of them (before).",
     )
     logits_to_keep: Annotated[TokenCount | None, OF_PYTORCH] = Field(
-        None, description="Outside Megatron: logits of so many last tokens only. Unset: of all."
+        None,
+        description="Outside Megatron: logits of so many last tokens only. Unset: of all. policy: "
+        "how many tokens were generated, each with a log-probability.",
     )
 
 

@@ -48,6 +48,8 @@ def step_time(
         return Untimed(f"the links between GPUs are not known: {name}")
     if plan.runs_reference:
         return Untimed("the forward of a reference model is not timed")
+    if plan.generates:
+        return Untimed("what is generated between steps is not timed")
     return _step_time(plan, memo, on)
 
 

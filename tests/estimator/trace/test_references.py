@@ -52,6 +52,7 @@ def plan(
             **(training or {}),
         },
         "framework": {"name": "transformers"},
+        "gpu": "H100-80GB",
     }
     made = plan_of(Job.model_validate(job))
     assert isinstance(made, PytorchPlan)

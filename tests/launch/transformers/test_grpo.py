@@ -34,7 +34,8 @@ def test_the_step_is_on_a_prompt_and_what_is_generated() -> None:
     found = of()
     assert found.field("/training/seq_length") == 512 + 512
     assert found.field("/training/micro_batch_size") == 8
-    assert found.field("/training/loss/cross_entropy") == "fused"
+    assert found.field("/training/loss/objective") == "policy"
+    assert found.field("/training/loss/logits_to_keep") == 512
     assert found.field("/training/recompute/granularity") == "full"
     assert not found.unsupported
     longer = of("--max_prompt_length 1536")
@@ -43,32 +44,53 @@ def test_the_step_is_on_a_prompt_and_what_is_generated() -> None:
         of(version="trl==1.9.0")
 
 
-def test_copies_of_the_logits_of_what_is_generated_are_bounded() -> None:
-    loss = bounded(of())
-    assert loss["grpo"].direction == "raises"
-    assert loss["grpo"].bytes == 2 * 8 * ROWS * (4 * 512 - 1024)
-    assert loss["max_completion_length"].direction == "lowers"
+@pytest.mark.parametrize(
+    ("release", "by"),
+    [
+        ("0.16.1", "trl-grpo-0.16"),
+        ("0.19.0", "trl-grpo-0.16"),
+        ("0.22.2", "trl-grpo-0.20"),
+        ("0.24.0", "trl-grpo-0.23"),
+        ("1.0.0", "trl-grpo-1.0"),
+        ("1.9.2", "trl-grpo-1.0"),
+        ("1.13.0", "trl-grpo-1.10"),
+        ("1.14.2", "trl-grpo-1.14"),
+        ("1.16.0", "trl-1.15"),
+    ],
+)
+def test_log_probabilities_are_computed_as_the_release_does(release: str, by: str) -> None:
+    found = of(version=f"trl=={release}", overrides={"training": {"seq_length": 1024}})
+    assert found.field("/training/loss/log_probs_by") == by
 
 
-def test_a_length_that_is_given_beside_the_launch_counts() -> None:
-    loss = bounded(of(version="trl==1.9.0", overrides={"training": {"seq_length": 1024}}))
-    assert loss["grpo"].bytes == bounded(of())["grpo"].bytes
+def test_256_tokens_are_generated_unless_told_otherwise() -> None:
+    text = COMMAND.replace("--max_completion_length 512 ", "")
+    found = read(launch_of({"run.sh": text}, framework_version="trl==0.24.0"))
+    assert found.field("/training/loss/logits_to_keep") == 256
+    assert found.field("/training/seq_length") == 512 + 256
+
+
+def test_ligers_kernel_only_lowers() -> None:
+    (liger,) = [each for key, each in bounded(of("--use_liger_loss")).items() if "liger" in key]
+    assert liger.direction == "lowers"
 
 
 @pytest.mark.parametrize(
-    ("more", "version", "held"),
+    ("more", "version", "reference"),
     [
-        ("", "trl==0.24.0", False),
-        ("", "trl==0.18.0", True),
-        ("--beta 0.04", "trl==0.24.0", True),
-        ("--beta 0.0", "trl==0.18.0", False),
-        ("--beta 0.04 --use_peft", "trl==0.24.0", False),
+        ("", "trl==0.24.0", None),
+        ("", "trl==0.18.0", "copy"),
+        ("--beta 0.04", "trl==0.24.0", "copy"),
+        ("--beta 0.0", "trl==0.18.0", "none"),
+        ("--beta 0.04 --use_peft", "trl==0.24.0", "base"),
     ],
 )
 def test_a_reference_is_held_where_the_policy_is_held_to_it(
-    more: str, version: str, held: bool
+    more: str, version: str, reference: str | None
 ) -> None:
-    assert ("beta" in bounded(of(more, version))) is held
+    found = of(more, version)
+    assert found.job["training"]["loss"].get("reference") == reference
+    assert "beta" not in bounded(found)
 
 
 def test_what_generates_is_bounded_by_keys_and_values_of_a_turn() -> None:

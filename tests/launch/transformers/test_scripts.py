@@ -280,11 +280,14 @@ def test_swift_generates_behind_a_prompt_of_max_length() -> None:
     more = "--tuner_type full --use_vllm true --vllm_mode colocate --max_completion_length 1024"
     found = rlhf("grpo", f"{more} --sleep_level 1 --beta 0 --num_generations 8")
     assert found.field("/training/seq_length") == 3072
-    assert found.field("/training/loss/cross_entropy") == "fused"
-    assert found.bounded == {"rlhf_type", "max_completion_length", "vllm_mode"}
+    assert found.field("/training/loss/objective") == "policy"
+    assert found.field("/training/loss/logits_to_keep") == 1024
+    assert found.field("/training/loss/log_probs_by") == "trl-grpo-1.0"
+    assert found.field("/training/loss/reference") == "none"
+    assert found.bounded == {"vllm_mode"}
     awake = rlhf("grpo", f"{more} --num_generations 8")
     assert awake.unsupported == {"vllm_mode"}
-    assert "beta" in awake.bounded
+    assert awake.field("/training/loss/reference") == "copy"
     assert "reward_model" in rlhf("grpo", f"{more} --reward_model a/b").unsupported
 
 

@@ -1,7 +1,8 @@
 """What differs between releases of transformers, TRL and PyTorch: keys, defaults and losses.
 
 Read from the sources of every minor release of transformers from 4.36 to 5.23 (training_args.py,
-loss/loss_utils.py, models/) and of TRL from 0.9 to 1.9, for DPO to 1.16 (trainer/sft_config.py,
+loss/loss_utils.py, models/) and of TRL from 0.9 to 1.9, for DPO and
+GRPO to 1.16 (trainer/sft_config.py,
 base_config.py, model_config.py, sft_trainer.py, dpo_config.py, dpo_trainer.py, what its setup.cfg,
 setup.py or pyproject.toml demands).
 """
@@ -88,7 +89,18 @@ COPIES_LOGITS = LibraryChange("trl", (0, 29))
 VIEWS_LOGITS = LibraryChange("trl", (1, 6))
 """They are copied no more."""
 TILES_LOGITS = LibraryChange("trl", (1, 15))
-"""DPO's head and log-probabilities are one function (add_fused_lm_head)."""
+"""DPO's and GRPO's head and log-probabilities are one function (add_fused_lm_head)."""
+
+TELLS_ENTROPY = LibraryChange("trl", (0, 20))
+"""GRPO computes the entropy of what was generated, of one sample at a time."""
+ENTROPY_OF_TOKENS = LibraryChange("trl", (0, 23))
+"""It does so of 128 tokens at a time (utils.py: entropy_from_logits)."""
+DIVIDES_LOGITS_IN_PLACE = LibraryChange("trl", (1, 0))
+"""GRPO's logits are divided by the temperature in place; before, as a copy."""
+DIVIDES_LOGITS_APART = LibraryChange("trl", (1, 10))
+"""They are copied again, beside what the model returned."""
+ONE_KERNEL_OVER_LOGITS = LibraryChange("trl", (1, 14))
+"""One kernel divides them, and makes log-probabilities and entropy (kernels/logprob_entropy.py)."""
 
 LETS_GO_OF_MISMATCHED = LibraryChange("trl", (0, 17))
 """KTO's mismatched samples have a function of their own (_compute_kl_logps), and their logits go

@@ -1,22 +1,36 @@
 """TRL's GRPO: a step on what was generated, and what shares the card with it.
 
-A policy keeps the log-probabilities of the tokens that it made, in the type of the logits.
-Generation, the reference and the engine take the card at other times, or lie beside. Source:
+A loss over log-probabilities of the tokens that a policy made, by the code of its release.
+Generation and the engine take the card at other times, or lie beside. Source:
 trl/trainer/grpo_trainer.py (_get_per_token_logps_and_entropies, _generate, __init__) and
-grpo_config.py, releases 0.16 to 1.9.
+grpo_config.py, releases 0.16 to 1.16; ms-swift's rlhf_trainers/grpo_trainer.py
+(_get_logps_via_local_forward).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from trainfit.launch.effects import HELD_MORE, SHARING, Effect
+from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.models import config_of, most_parameters
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.changes import ENGINE_ON_THE_CARDS, HAS_NO_REFERENCE
+from trainfit.launch.transformers.changes import (
+    DIVIDES_LOGITS_APART,
+    DIVIDES_LOGITS_IN_PLACE,
+    ENGINE_ON_THE_CARDS,
+    ENTROPY_OF_TOKENS,
+    HAS_NO_REFERENCE,
+    ONE_KERNEL_OVER_LOGITS,
+    TELLS_ENTROPY,
+    TILES_LOGITS,
+    LibraryChange,
+)
+from trainfit.launch.transformers.preferences import LOSS, TILED, released
 from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
+from trainfit.specs.training import LogProbs
 
 COMPLETION = 256
 """Tokens that GRPOConfig generates unless it is told otherwise."""
@@ -28,70 +42,68 @@ ENGINE = (
     "the engine that generates shares the card with training, and holds its part of it; give "
     "/gpu/reserved_other_bytes in overrides"
 )
-SOURCE = f"{TRAINER}: _get_per_token_logps_and_entropies, utils.py: selective_log_softmax"
-COPIES = 4
-"""Of the logits of what is generated, at once: in fp32 those that are divided by the temperature,
-two gradients and their sum; in bf16 gradients of each sample, all of them, and the part before."""
+WAYS: Mapping[LogProbs, LibraryChange] = {
+    "trl-1.15": TILES_LOGITS,
+    "trl-grpo-1.14": ONE_KERNEL_OVER_LOGITS,
+    "trl-grpo-1.10": DIVIDES_LOGITS_APART,
+    "trl-grpo-1.0": DIVIDES_LOGITS_IN_PLACE,
+    "trl-grpo-0.23": ENTROPY_OF_TOKENS,
+    "trl-grpo-0.20": TELLS_ENTROPY,
+}
+"""The latest first."""
 
 
-def put_loss(run: TrainerRun) -> None:
-    """Price the logits of a sample once, as one kernel over them would."""
-    run.draft.default("/training/loss/cross_entropy", "fused", "Trainfit: bounded below and above")
-
-
-def put_beside(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
-    """Bound what the loss keeps, and what else a rank holds."""
-    _log_probabilities(run, named)
-    _reference(run, named, adapters=adapters)
+def put_policy(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
+    """Set the loss of a policy, and bound what else a rank holds. ms-swift's own trainer divides
+    logits in place.
+    """
+    if named.key == "grpo":
+        run.draft.recognise(named)
+        run.draft.default(f"{LOSS}/objective", "policy", f"the name of {named.value}")
+        run.draft.default(f"{LOSS}/log_probs_by", released(run, WAYS, "trl-grpo-0.16"), "TRL")
+    else:
+        run.draft.put(f"{LOSS}/objective", "policy", named)
+        run.draft.default(f"{LOSS}/log_probs_by", "trl-grpo-1.0", "ms-swift")
+    _generated(run)
+    _liger(run)
+    _reference(run, adapters=adapters)
     if run.arguments.is_on("use_vllm"):
         _engine(run)
     else:
         _generation(run, named)
 
 
-def _log_probabilities(run: TrainerRun, named: Setting) -> None:
-    """Logits are of what is generated, which may be little of a sample, and may be there four
-    times: the least is none at all.
-    """
-    draft, completion = run.draft, run.arguments.get("max_completion_length")
-    generated = as_int(completion.value) if completion is not None else COMPLETION
-    samples = draft.settled("/training/micro_batch_size")
-    length = draft.settled("/training/seq_length")
-    config = config_of(draft) or {}
-    rows = config.get("text_config", config).get("vocab_size") or 0
-    width = 4 if draft.get("/training/precision") == "fp32" else 2
-    more = 0
-    if rows and samples and length:
-        more = width * samples * rows * max(1, COPIES * (generated or 0) - length)
-    why = "log-probabilities are of what is generated, with up to four copies of their logits"
-    draft.leave_out(named, Effect(why, "raises", SOURCE, bytes=more))
-    why = "log-probabilities are of what is generated: a prompt has no logits"
-    none = {"/training/loss/cross_entropy": "liger"}
-    part = completion or replace(named, key="max_completion_length", value=COMPLETION)
-    draft.leave_out(part, Effect(why, "lowers", SOURCE, within=none))
-
-
-def _reference(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
-    """A second model, which only runs forward, where the policy is held to it: not beside adapters,
-    which are switched off for it.
-    """
-    beta = run.arguments.get("beta")
-    held = as_int(beta.value) != 0 if beta else not run.releases.has(HAS_NO_REFERENCE)
-    if adapters or not held:
-        return
-    draft = run.draft
-    shares, parameters = draft.get(SHARING), most_parameters(draft)
-    many = draft.settled("/parallelism/num_gpus")
-    why, source = (
-        "the weights of a reference model lie beside the policy's",
-        f"{TRAINER}: ref_model",
-    )
-    shared = isinstance(many, int) and many > 1 and shares in HELD_MORE
-    if shared and draft.get("/framework/data_parallel_engine") == "deepspeed":
-        effect = Effect(why, "raises", source, within={SHARING: HELD_MORE[shares]})
+def _generated(run: TrainerRun) -> None:
+    """Only what is generated has log-probabilities."""
+    completion, kept = run.arguments.get("max_completion_length"), f"{LOSS}/logits_to_keep"
+    if completion is None:
+        run.draft.default(kept, COMPLETION, "TRL")
+    elif (tokens := as_int(completion.value)) is None:
+        run.draft.complain(completion, f"{completion.value!r} is no number of tokens")
     else:
-        effect = Effect(why, "raises", source, bytes=4 * (parameters or 0))
-    draft.leave_out(beta or replace(named, key="beta", value=None), effect)
+        run.draft.put(kept, tokens, completion)
+
+
+def _liger(run: TrainerRun) -> None:
+    """Liger's kernel is read as what it at least saves."""
+    for key in ("use_liger_loss", "use_liger_kernel"):
+        if (setting := run.arguments.get(key)) is not None and run.arguments.is_on(key):
+            why = "Liger's kernel makes the logits of one sample after the other"
+            source = f"{TRAINER}: compute_liger_loss"
+            run.draft.leave_out(setting, Effect(why, "lowers", source, within=TILED))
+
+
+def _reference(run: TrainerRun, *, adapters: bool) -> None:
+    """A second model, which only runs forward before the step, where the policy is held to it: not
+    beside adapters, which are switched off for it.
+    """
+    beta, pointer = run.arguments.get("beta"), f"{LOSS}/reference"
+    held = as_int(beta.value) != 0 if beta else not run.releases.has(HAS_NO_REFERENCE)
+    reference = "none" if not held else "base" if adapters else "copy"
+    if beta is not None:
+        run.draft.put(pointer, reference, beta)
+    elif held:
+        run.draft.default(pointer, reference, "TRL")
 
 
 def _engine(run: TrainerRun) -> None:

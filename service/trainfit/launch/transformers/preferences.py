@@ -73,12 +73,12 @@ def put_preference(
     if by is not None:
         draft.default(f"{LOSS}/log_probs_by", by, "whose trainer runs")
     else:
-        draft.default(f"{LOSS}/log_probs_by", _released(run, TRLS, "trl-0.9"), "TRL")
+        draft.default(f"{LOSS}/log_probs_by", released(run, TRLS, "trl-0.9"), "TRL")
     if not run.releases.has(LOSS_WIDENS_LOGITS):
         draft.default(f"{LOSS}/shifted", "fp32_logits", "transformers")
 
 
-def _released(
+def released(
     run: TrainerRun, changes: Mapping[LogProbs, LibraryChange], first: LogProbs
 ) -> LogProbs:
     """Whose code a run's release has, the first release's where it has none of the changes."""
@@ -124,7 +124,7 @@ def put_ktos(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     reference: Reference = "none" if before else "base" if adapters else "copy"
     if (before or adapters) and not run.releases.has(LOADS_NO_KTO_REFERENCE):
         reference = "copy"
-    put_preference(run, named, reference, _released(run, KTOS, "trl-kto-0.9"))
+    put_preference(run, named, reference, released(run, KTOS, "trl-kto-0.9"))
     _leave_out(run)
 
 

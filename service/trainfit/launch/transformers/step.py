@@ -321,14 +321,11 @@ def put_loss(run: TrainerRun, size: int | None, length: int | None) -> None:
         draft.put("/framework/liger_kernel", True, setting)
     _put_compiled(run)
     put_experts(run)
-    if run.trainer.kind == "grpo":
-        grpo.put_loss(run)
-        return
     if run.trainer.kind in ("reward", "rewards"):
         assert run.trainer.named is not None
         draft.put("/training/loss/objective", "reward", run.trainer.named)
         return
-    if run.trainer.kind in ("dpo", "orpo"):
+    if run.trainer.kind in ("dpo", "orpo", "grpo"):
         return
     if run.trainer.kind == "values":
         if not liger:

@@ -12,7 +12,7 @@ from trainfit.launch.keys import Keys, table_of
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers import policy
-from trainfit.launch.transformers.grpo import put_beside
+from trainfit.launch.transformers.grpo import put_policy
 from trainfit.launch.transformers.preferences import (
     LOSS,
     put_ktos,
@@ -147,7 +147,8 @@ def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
     if kind == "policy" and named is not None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:
-        put_beside(run, named, adapters=adapters)
+        put_policy(run, named, adapters=adapters)
+        refuse_offloaded_copy(run, named)
     if kind == "other" and named is not None:
         run.draft.leave_out(named, OTHER)
 

@@ -2,12 +2,15 @@
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.plan import Layout
-from trainfit.resolve.pytorch.plan import Preference
+from trainfit.resolve.pytorch.plan import PolicyLoss, Preference
 from trainfit.specs.architecture import ModelSpec, OutputLayer
 from trainfit.specs.job import Job
 from trainfit.specs.training import Loss
 
 LOSS = "/training/loss"
+OF_POLICY, ANY = "trl-grpo", "trl-1.15"
+"""Code that computes log-probabilities of what is generated alone, and TRL's that does of either:
+since 1.15 both make tiles of logits."""
 
 
 def with_head(model: ModelSpec, loss: Loss) -> ModelSpec:
@@ -27,35 +30,48 @@ def preference_of(loss: Loss) -> Preference | None:
     return Preference(loss.reference, loss.log_probs_by, loss.chosen_nll)
 
 
+def policy_of(loss: Loss) -> PolicyLoss | None:
+    """How log-probabilities are computed of what a policy has generated."""
+    if loss.objective != "policy":
+        return None
+    return PolicyLoss(loss.log_probs_by, loss.reference == "copy")
+
+
 def check_objective(job: Job, layout: Layout, findings: Findings) -> None:
     """Values have no logits of a vocabulary, and log-probabilities are of all of them."""
     loss = job.training.loss
-    if loss.objective == "preference":
-        _check_preference(job, layout, findings)
+    if loss.objective in ("preference", "policy"):
+        _check_log_probabilities(job, layout, findings)
     elif loss.reference != "none":
-        message = "only a loss of preferences has a reference"
+        message = "only a loss over log-probabilities has a reference"
         findings.add(f"{LOSS}/reference", "conflict", message, put(f"{LOSS}/reference", "none"))
     if loss.objective == "next_token":
         return
     why = {
         "reward": "a head of one value has no cross entropy, nor logits of a vocabulary",
         "preference": "a loss of preferences reads log-probabilities of all tokens",
+        "policy": "the loss of a policy reads log-probabilities",
     }[loss.objective]
     if loss.cross_entropy != "unfused":
         pointer = f"{LOSS}/cross_entropy"
         findings.add(pointer, "conflict", why, put(pointer, "unfused"))
-    if loss.logits_to_keep is not None:
+    if loss.logits_to_keep is not None and loss.objective != "policy":
         pointer = f"{LOSS}/logits_to_keep"
         findings.add(pointer, "conflict", why, put(pointer, None))
 
 
-def _check_preference(job: Job, layout: Layout, findings: Findings) -> None:
-    """Who the reference is, and how its forward is shared out."""
+def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> None:
+    """Whose code computes them, who the reference is, and how its forward is shared out."""
     loss, pointer = job.training.loss, f"{LOSS}/reference"
+    of_policy = loss.log_probs_by.startswith(OF_POLICY)
+    if loss.log_probs_by != ANY and of_policy != (loss.objective == "policy"):
+        where, whose = f"{LOSS}/log_probs_by", "a policy" if of_policy else "preferences"
+        message = f"{loss.log_probs_by} computes log-probabilities for a loss of {whose}"
+        findings.add(where, "conflict", message, put(where, ANY))
     if loss.reference == "base" and job.training.peft is None:
         message = "a model without adapters is no reference for itself"
         findings.add(pointer, "conflict", message, put(pointer, "copy"))
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
     for name in [name for name, size in sizes.items() if size > 1]:
-        where, message = f"/parallelism/{name}", f"{name} > 1 beside a loss of preferences"
+        where, message = f"/parallelism/{name}", f"{name} > 1 beside a loss over log-probabilities"
         findings.add(where, "not_modelled", f"{message} is not modelled", put(where, 1))

@@ -155,6 +155,16 @@ class Preference:
     chosen_nll: bool
 
 
+class PolicyLoss(NamedTuple):
+    """A loss over log-probabilities of generated tokens, `by` whose code they are computed. Those
+    of a reference were computed before, by a model of its own that is still there where it
+    `has_copy`.
+    """
+
+    by: LogProbs
+    has_copy: bool
+
+
 class NarrowProducts(NamedTuple):
     """How linears of layers multiply narrower than activations are, in copies of `copy_bytes` an
     element. The gradient of an output is copied `casts` times at once.
@@ -215,6 +225,7 @@ class PytorchStep:
     shifted: Literal["labels", "logits", "fp32_logits"]
     loss_chunks: int
     preference: Preference | None
+    policy: PolicyLoss | None
     logits_kept: int
     """Tokens of a sample whose logits are computed; 0: all."""
     loss_parallel: bool
@@ -230,6 +241,10 @@ class PytorchPlan(Plan):
 
     framework: Torchtitan | Transformers
     step: PytorchStep
+
+    @property
+    def generates(self) -> bool:
+        return self.step.policy is not None
 
     @property
     def runs_reference(self) -> bool:

@@ -12,7 +12,7 @@ from trainfit.resolve.pytorch.adapters import (
 from trainfit.resolve.pytorch.auto_tp import check_auto_tp
 from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
 from trainfit.resolve.pytorch.freezing import check_frozen, frozen_modules
-from trainfit.resolve.pytorch.objective import check_objective, preference_of
+from trainfit.resolve.pytorch.objective import check_objective, policy_of, preference_of
 from trainfit.resolve.pytorch.plan import (
     Checkpointing,
     DataParallelStrategy,
@@ -93,6 +93,7 @@ def resolve_pytorch_step(
         shifted=training.loss.shifted,
         loss_chunks=training.loss.num_chunks,
         preference=preference_of(training.loss),
+        policy=policy_of(training.loss),
         logits_kept=min(training.loss.logits_to_keep or 0, training.seq_length),
         loss_parallel=framework.loss_parallel and layout.tp > 1 and engine != "deepspeed",
         collects_outputs=isinstance(framework, Torchtitan) and framework.collect_outputs,

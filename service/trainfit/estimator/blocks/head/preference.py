@@ -291,38 +291,47 @@ class _Logits:
         return self._step.tensor(name, *self._shape, width=self._width)
 
 
-def tiled(step: Modules, x: Tensor, by: Preference) -> None:
-    """No logits but those of a tile [C, C]: backward makes each again, and adds the gradients of
-    the hidden state [n, h] and of the head [V, h] up in fp32.
+def tiled(step: Modules, x: Tensor, n: int) -> None:
+    """No logits of the `n` tokens with a loss but those of a tile [C, C]: backward makes each
+    again, and adds the gradients of the hidden state [n, h] and of the head [V, h] up in fp32.
     """
     sizes, h = step.sizes, step.sizes.h
-    n, rows = min(sizes.n, TILE[0]), min(sizes.V, TILE[1])
     trained = sizes.trains("lm_head")
-
-    def tile() -> Tensor:
-        return step.tensor("logits of a tile", n, rows)
-
-    narrowed = (step.tensor("head of a tile in the narrow type", rows, h),) * sizes.narrows
+    tile, again = _tile(step, n), _tile(step, n)
     step.receives("norm_output", x)
-    copy = step.tensor("hidden state of tokens with a loss", sizes.n, h, width=x.width)
-    wide = step.tensor("gradient of the hidden state in fp32", sizes.n, h, width=FP32)
+    copy = step.tensor("hidden state of tokens with a loss", n, h, width=x.width)
+    wide = step.tensor("gradient of the hidden state in fp32", n, h, width=FP32)
     of_head = step.tensor("gradient of the head in fp32", sizes.V, h, width=FP32)
     gradient = step.tensor("weight gradient", sizes.V, h, width=sizes.gradient_bytes)
     adding = (wide, *(of_head,) * trained)
-    of_input = step.tensor("gradient of tokens with a loss", sizes.n, h, width=x.width)
+    of_input = step.tensor("gradient of tokens with a loss", n, h, width=x.width)
+    of_all = step.passed_back(x, "input gradient")
     step.operation(
         "log_probabilities",
         reads=(x,),
-        saves=(copy, step.tensor("log-sum-exp", sizes.n, width=FP32)),
-        borrows=(tile(), *narrowed),
-        backward=highest((*adding, tile(), *narrowed), (*adding, of_input)).beside(
-            step.passed_back(x, "input gradient")
-        ),
+        saves=(copy, step.tensor("log-sum-exp", n, width=FP32)),
+        borrows=tile,
+        backward=highest((*adding, *again, of_input), (of_input, of_all)),
         leaves=(gradient,) * trained,
         kind=OperationKind.LOSS,
-        demands=(Product(sizes.n, h, sizes.V, 0, 2 + trained, narrow=False),),
+        demands=(Product(n, h, sizes.V, 0, 2 + trained, narrow=False),),
     )
-    if by.reference != "none":
-        step.operation("reference", kind=OperationKind.REFERENCE)
-        hidden = step.several("hidden state, and that of tokens with a loss", 2, sizes.n, h)
-        step.operation("reference_log_probabilities", borrows=(hidden, tile(), *narrowed))
+
+
+def tiled_reference(step: Modules, by: Preference) -> None:
+    """The same of a reference."""
+    if by.reference == "none":
+        return
+    n, h = step.sizes.n, step.sizes.h
+    step.operation("reference", kind=OperationKind.REFERENCE)
+    hidden = step.several("hidden state, and that of tokens with a loss", 2, n, h)
+    step.operation("reference_log_probabilities", borrows=(hidden, *_tile(step, n)))
+
+
+def _tile(step: Modules, n: int) -> Tensors:
+    """Logits of some of the tokens and of some rows of the vocabulary, in a buffer for the most of
+    them, and these rows of the head where they are narrowed.
+    """
+    sizes, rows = step.sizes, min(step.sizes.V, TILE[1])
+    narrowed = (step.tensor("head of a tile in the narrow type", rows, sizes.h),) * sizes.narrows
+    return (step.tensor("logits of a tile", min(n, TILE[0]), TILE[1]), *narrowed)

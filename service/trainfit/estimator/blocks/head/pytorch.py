@@ -9,6 +9,7 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 
 from math import ceil
 
+from trainfit.estimator.blocks.head import policy as policies
 from trainfit.estimator.blocks.head import preference
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import OperationKind, Tensors
@@ -16,6 +17,7 @@ from trainfit.estimator.operations.pytorch import Modules, Parts
 from trainfit.estimator.operations.widths import FP32, INT32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.pytorch.plan import PolicyLoss
 
 
 def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False) -> None:
@@ -28,10 +30,14 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
         return
     if (by := step.way.step.preference) is not None:
         if by.by == "trl-1.15":
-            preference.tiled(step, gathered, by)
+            preference.tiled(step, gathered, step.sizes.n)
+            preference.tiled_reference(step, by)
             return
         made = _output_layer(step, x, gathered, step.sizes.n)
         preference.log_probabilities(step, gathered, made, by)
+        return
+    if (policy := step.way.step.policy) is not None:
+        _of_policy(step, x, gathered, policy)
         return
     kept = step.way.step.logits_kept
     n = kept * step.sizes.b // step.sizes.c if kept else step.sizes.n
@@ -51,6 +57,16 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
             made = _output_layer(step, x, gathered, n)
             held = (gathered,) if in_forward and not step.keeps(gathered) else ()
             _cross_entropy(step, n, made, held)
+
+
+def _of_policy(step: Modules, x: Tensor, gathered: Tensor, by: PolicyLoss) -> None:
+    """Logits of what was generated, and of the token before."""
+    tokens = policies.generated(step)
+    if by.by == "trl-1.15":
+        preference.tiled(step, gathered, step.sizes.b * tokens)
+        return
+    made = _output_layer(step, x, gathered, step.sizes.b * (tokens + 1))
+    policies.log_probabilities(step, made, by)
 
 
 def _labels(step: Modules, x: Tensor) -> None:

@@ -33,8 +33,9 @@ def weights_of_copy(numbers: Numbers, plan: PytorchPlan) -> int:
 
 def has_copy(plan: PytorchPlan) -> bool:
     """Whether a second model lies beside the policy."""
-    preference = plan.step.preference
-    return preference is not None and preference.reference == "copy"
+    preference, policy = plan.step.preference, plan.step.policy
+    runs_beside = preference is not None and preference.reference == "copy"
+    return runs_beside or (policy is not None and policy.has_copy)
 
 
 class ReferencePeak(NamedTuple):

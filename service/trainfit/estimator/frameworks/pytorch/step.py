@@ -94,8 +94,8 @@ class MicroBatchStep:
         )
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
         self._beside = list(running(ledger, content))
-        self._copied = has_copy(plan)
-        """Whether a reference has weights of its own, which are gathered as the policy's are."""
+        self._copied = has_copy(plan) and plan.runs_reference
+        """Whether a reference that runs has weights of its own, gathered as the policy's are."""
         self._within = within_runs(self._forwards), within_runs(self._backwards)
         layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
         self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []

@@ -1,0 +1,91 @@
+"""A loss over what a policy has generated: what it asks for, and what of it decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.estimator.trace.test_references import plan, recorded
+from trainfit.estimator.blocks.head.policy import BY
+from trainfit.estimator.estimate import estimate
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.steptime import Untimed, step_time
+
+WAYS = [*BY, "trl-1.15"]
+SAMPLES, LENGTH, ROWS = 2, 512, 32_000
+
+
+def policy(by: str, kept: int | None = 384, gpus: int = 1, **training: Any) -> PytorchPlan:
+    loss = {"objective": "policy", "log_probs_by": by, "logits_to_keep": kept}
+    loss |= training.pop("loss", {})
+    return plan("trl-1.15", "none", {"loss": loss, **training}, gpus)
+
+
+def allocated(of: PytorchPlan) -> int:
+    stage, *_ = estimate(of, replay=False).stages
+    return stage.allocated_bytes.expected
+
+
+@pytest.mark.parametrize("precision", ["bf16-pure", "fp32", "autocast-bf16"])
+@pytest.mark.parametrize("by", WAYS)
+def test_as_much_is_asked_for_as_the_ledger_says(by: str, precision: str) -> None:
+    made, expected = recorded(policy(by, precision=precision, micro_batch_size=4))
+    assert made.peak_bytes == expected
+
+
+@pytest.mark.parametrize(
+    "training",
+    [
+        {"recompute": {"granularity": "full"}},
+        {"num_microbatches": 2},
+        {"peft": {"method": "lora", "r": 16}, "loss": {"reference": "base"}},
+        {"loss": {"reference": "copy"}},
+    ],
+)
+@pytest.mark.parametrize("gpus", [1, 4])
+def test_so_it_is_however_a_step_runs(gpus: int, training: dict[str, Any]) -> None:
+    made, expected = recorded(policy("trl-grpo-1.0", gpus=gpus, **training))
+    assert made.peak_bytes == expected
+
+
+def test_logits_are_of_what_was_generated_and_of_the_token_before() -> None:
+    """Of each token four gradients [V] in bf16 are there at once, and its label."""
+    many, few = (allocated(policy("trl-grpo-1.0", kept)) for kept in (500, 400))
+    assert many - few == SAMPLES * 100 * (4 * 2 * ROWS + 8)
+
+
+def test_without_a_number_all_tokens_but_the_first_were() -> None:
+    unset, all_of_them = (allocated(policy("trl-grpo-1.0", kept)) for kept in (None, LENGTH))
+    assert unset == all_of_them > allocated(policy("trl-grpo-1.0", LENGTH - 100))
+
+
+def test_a_reference_takes_its_weights_and_nothing_else() -> None:
+    """It runs before the step."""
+    alone = policy("trl-grpo-0.23")
+    beside = policy("trl-grpo-0.23", loss={"reference": "copy"})
+    (stage,) = estimate(alone, replay=False).stages
+    weights = next(each.bytes for each in stage.components if each.name == "weights")
+    assert allocated(beside) - allocated(alone) == weights
+
+
+def test_what_is_generated_between_has_no_time() -> None:
+    timed = step_time(policy("trl-grpo-1.0"))
+    assert isinstance(timed, Untimed)
+    assert "generated" in timed.reason
+
+
+@pytest.mark.parametrize(
+    ("loss", "field"),
+    [
+        ({"objective": "policy", "log_probs_by": "trl-0.12"}, "log_probs_by"),
+        ({"objective": "preference", "log_probs_by": "trl-grpo-1.0"}, "log_probs_by"),
+        ({"objective": "policy", "reference": "base"}, "reference"),
+        ({"objective": "policy", "cross_entropy": "liger"}, "cross_entropy"),
+    ],
+)
+def test_what_does_not_hold_together_is_refused(loss: dict[str, Any], field: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        plan("trl-1.15", "none", {"loss": loss})
+    assert f"/training/loss/{field}" in [each.pointer for each in refused.value.findings]
