@@ -51,8 +51,8 @@ def put_model(
     else:
         draft.recognise(setting)
         path = f"{name.rstrip('/')}/{CONFIG}"
-        message = f"{name} is no repository on the Hub; send {path}, or give /model in overrides"
-        draft.require("/model", message, setting)
+        wrong = f"{name} is no repository on the Hub; send {path}, or" if name else "it is empty;"
+        draft.require("/model", f"{wrong} give /model in overrides", setting)
 
 
 MODELSCOPE = ("AI-ModelScope", "LLM-Research", "Shanghai_AI_Laboratory", "ZhipuAI", "openai-mirror")

@@ -169,6 +169,8 @@ def test_a_critic_is_there_by_default() -> None:
     [
         ((f"{ACTOR}.fsdp_config.fsdp_size=3",), "does not divide 8 GPUs"),
         ((f"{MODEL}.path=~/models/x",), "send ~/models/x/config.json"),
+        # a script's variable that is empty where nobody gives it
+        ((f"{MODEL}.path=''",), f"{MODEL}.path: it is empty; give /model in overrides"),
         ((f"{ACTOR}.ppo_micro_batch_size_per_gpu=null",), "how many samples a micro-batch has"),
         ((f"{MODEL}.path",), "is no key=value"),
     ],
