@@ -152,6 +152,12 @@ class Torchtitan(Part):
         description="Queries, keys and values come from one product, of which they are copied. "
         "After v0.2.2 torchtitan has it so, since June 2026.",
     )
+    remake_attention: Literal["never", "on-blackwell", "always"] = Field(
+        "never",
+        description="Selective checkpointing makes attention again, as what it keeps did not name "
+        "cuDNN's kernel. torchtitan took that on Blackwell since May 2025, in v0.2.0 everywhere, "
+        "and named it since December 2025.",
+    )
     loss_parallel: bool = Field(
         True, description="Compute the loss over logits that tp ranks share."
     )

@@ -17,6 +17,7 @@ from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.memo import Memo
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.pytorch.plan import PytorchPlan
+from trainfit.specs.job import Job
 
 
 def runs() -> Iterator[tuple[str, float, PytorchPlan]]:
@@ -54,6 +55,42 @@ def test_the_replay_is_within_a_percent_of_what_runs_reserved(errors: dict[str, 
     assert len(errors) == 9
     assert median(map(abs, errors.values())) < 0.005
     assert max(map(abs, errors.values())) < 0.01
+
+
+def b200(name: str = "B200", **framework: str) -> PytorchPlan:
+    """A run of torchtitan at 6fc499f on 8 B200, which reserved 33.72 GiB (torchao's
+    docs/source/workflows/training.md).
+    """
+    job = {
+        "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+        "parallelism": {"num_gpus": 8},
+        "training": {
+            "micro_batch_size": 1,
+            "num_microbatches": 1,
+            "seq_length": 8192,
+            "precision": {"params": "fp32", "compute": "bf16", "fp8_recipe": "rowwise"},
+            "recompute": {"granularity": "selective"},
+            "loss": {"cross_entropy": "fused"},
+            "attention": {"repeats_kv": True},
+        },
+        "framework": {"name": "torchtitan", "compile": True} | framework,
+        "gpu": name,
+    }
+    plan = plan_of(Job.model_validate(job))
+    assert isinstance(plan, PytorchPlan)
+    return plan
+
+
+def test_attention_that_checkpointing_does_not_name_is_made_again() -> None:
+    again = b200(remake_attention="on-blackwell")
+    assert abs(replayed(again) / GIB / 33.72 - 1) < 0.01
+    kept, elsewhere = b200(), b200("H100-80GB", remake_attention="on-blackwell")
+    allocated = [estimate(each).stages[0].allocated_bytes.expected for each in (kept, again)]
+    output, logsumexp = 8192 * 4096 * 2, 32 * 8192 * 4
+    assert allocated[0] - allocated[1] == pytest.approx(32 * (output + logsumexp), rel=0.05)
+    assert not elsewhere.step.checkpointing.attention_again
+    assert b200("H100-80GB", remake_attention="always").step.checkpointing.attention_again
+    assert not b200("MI300X", remake_attention="always").step.checkpointing.attention_again
 
 
 def test_a_trace_asks_for_as_much_as_the_ledger_says() -> None:

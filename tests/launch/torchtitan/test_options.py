@@ -149,6 +149,15 @@ def python(version: str, *words: str) -> Read:
     )
 
 
+@pytest.mark.parametrize(
+    ("version", "again"),
+    [("2025-03", "never"), ("2025-08", "on-blackwell"), ("v0.2.0", "always"), ("v0.2.1", "never")],
+)
+def test_a_release_may_not_keep_what_attention_makes(version: str, again: str) -> None:
+    (release,) = [each for each in RELEASES if each.name == version]
+    assert release.remakes_attention == again
+
+
 @pytest.mark.parametrize("version", ["2026-06", "2026-08"])
 def test_options_over_a_python_config_make_a_job(version: str) -> None:
     found = python(version)

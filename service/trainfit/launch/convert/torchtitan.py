@@ -41,6 +41,7 @@ NO_KEY = unsaid(
         "/framework/shard_embedding_and_head_apart": (True,),
         "/framework/collect_outputs": (False,),
         "/framework/fuse_qkv": (False,),
+        "/framework/remake_attention": ("never",),
         "/training/attention/backend": ("auto", "sdpa"),
         "/training/attention/dropout": (None, 0.0),
         "/training/attention/repeats_kv": (False,),

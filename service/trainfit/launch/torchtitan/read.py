@@ -345,6 +345,8 @@ def _of_release(run: TorchtitanRun) -> None:
         draft.default("/training/attention/repeats_kv", True, run.whose)
     if not release.units_apart:
         draft.default("/framework/shard_embedding_and_head_apart", False, run.whose)
+    if release.remakes_attention != "never":
+        draft.default("/framework/remake_attention", release.remakes_attention, run.whose)
     if release.fuses_qkv:
         draft.default("/framework/fuse_qkv", True, run.whose)
     if release.collects_outputs:

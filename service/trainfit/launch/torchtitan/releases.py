@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from trainfit.launch.errors import Complaint, LaunchError
 
@@ -33,6 +34,9 @@ class TorchtitanRelease:
     """Embedding and head count as layers where layers are split over stages."""
     compiles_loss: bool = True
     """compile.enable compiles the loss, too (since 2025-04-02, bbb1b61)."""
+    remakes_attention: Literal["never", "on-blackwell", "always"] = "never"
+    """Selective checkpointing does not keep what cuDNN's attention makes (until 2025-12-01,
+    b39377f), which runs on Blackwell since 2025-05-14 (3b85aa3), and at v0.2.0 everywhere."""
     fuses_qkv: bool = False
     """Queries, keys and values come from one product (since 2026-06-24, 3396a4b)."""
     vocabulary_of_debug_models: int = 2048
@@ -315,10 +319,19 @@ RELEASES: Sequence[TorchtitanRelease] = (
         repeats_kv=True,
         units_apart=False,
         collects_outputs=True,
+        remakes_attention="on-blackwell",
         vocabulary_of_debug_models=2256,
     ),
-    TorchtitanRelease("2025-08", _2025_08, repeats_kv=True, collects_outputs=True),
-    TorchtitanRelease("v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True),
+    TorchtitanRelease(
+        "2025-08",
+        _2025_08,
+        repeats_kv=True,
+        collects_outputs=True,
+        remakes_attention="on-blackwell",
+    ),
+    TorchtitanRelease(
+        "v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True, remakes_attention="always"
+    ),
     TorchtitanRelease("v0.2.1", _0_2_1, repeats_kv=True),
     TorchtitanRelease("v0.2.2", _0_2_2),
     TorchtitanRelease("2026-06", _2026_06, python=True),

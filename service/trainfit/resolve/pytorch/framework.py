@@ -95,7 +95,7 @@ def plan(
     layout = resolve_layout(job, model, 0, own, findings)
     batch = resolve_batch(job, layout, own, findings)
     check_pipeline(job, framework, layout, batch.num_microbatches, findings)
-    step = resolve_pytorch_step(job, model, layout, findings)
+    step = resolve_pytorch_step(job, model, layout, gpu, findings)
     check_images(job, model, findings, followed=step.attention_backend != "eager")
     findings.refuse()
 

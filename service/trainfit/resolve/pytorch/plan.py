@@ -76,6 +76,8 @@ class Checkpointing:
     every: int
     frozen: bool = True
     reentrant: bool = False
+    attention_again: bool = False
+    """What is kept does not name attention's kernel, so that it runs again, too."""
 
 
 Engine = Literal["ddp", "fsdp1", "fsdp2", "deepspeed"]

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
-from trainfit.resolve.plan import Layout
+from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.resolve.pytorch.adapters import (
     adapters_of,
     check_decomposed,
@@ -32,14 +32,14 @@ from trainfit.resolve.pytorch.precision import (
 )
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Attention, Experts, LatentAttention, Mlp, Recurrence
-from trainfit.specs.framework import DeepSpeed, Torchtitan, Transformers
+from trainfit.specs.framework import DeepSpeed, Framework, Torchtitan, Transformers
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.precision import Precision
 
 
 def resolve_pytorch_step(
-    job: Job, model: ModelSpec, layout: Layout, findings: Findings
+    job: Job, model: ModelSpec, layout: Layout, gpu: TargetGpu, findings: Findings
 ) -> PytorchStep:
     """The step, with everything that is inconsistent added to the findings."""
     assert isinstance(job.framework, Torchtitan | Transformers)
@@ -67,7 +67,7 @@ def resolve_pytorch_step(
             training.optimizer.paged,
         ),
         data_parallelism=_data_parallelism(framework, engine, layout, model),
-        checkpointing=_checkpointing(job),
+        checkpointing=_checkpointing(job, gpu),
         offload_activations=training.offload_activations,
         ulysses=isinstance(framework, Transformers)
         and layout.cp > 1
@@ -196,14 +196,27 @@ def _embedding_in_fp32(job: Job, engine: Engine) -> bool:
     return given
 
 
-def _checkpointing(job: Job) -> Checkpointing:
+def _checkpointing(job: Job, gpu: TargetGpu) -> Checkpointing:
     given = job.training.recompute
     every = given.every_nth_layer
     if given.granularity == "full":
         return Checkpointing("layers", every, given.frozen_layers, given.use_reentrant)
     if given.granularity == "selective":
-        return Checkpointing("operations", every, given.frozen_layers)
+        again = _remakes_attention(job.framework, gpu)
+        return Checkpointing("operations", every, given.frozen_layers, attention_again=again)
     return Checkpointing("none", 1)
+
+
+def _remakes_attention(framework: Framework, gpu: TargetGpu) -> bool:
+    """Sources: torchtitan's models/attention.py (has_cuda_capability(10, 0)) and models/*/infra/
+    parallelize.py (_op_sac_save_list).
+    """
+    if not isinstance(framework, Torchtitan) or gpu.vendor == "amd":
+        return False
+    blackwell = gpu.compute_capability.startswith(("sm_10", "sm_11", "sm_12"))
+    return framework.remake_attention == "always" or (
+        framework.remake_attention == "on-blackwell" and blackwell
+    )
 
 
 def _is_fused(framework: Torchtitan | Transformers) -> bool:

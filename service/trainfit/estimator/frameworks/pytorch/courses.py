@@ -161,7 +161,7 @@ class Courses:
         plan = self._ledger.plan
         if plan.step.checkpointing.kind != "operations":
             return []
-        return kept_tensors(groups, compiled=plan.step.compiled)
+        return kept_tensors(groups, plan.step)
 
 
 def release_cached(

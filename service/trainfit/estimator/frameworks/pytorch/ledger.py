@@ -250,7 +250,7 @@ class PytorchLedger:
         """
         policy = self.plan.step.checkpointing
         if policy.kind == "operations":
-            return remade(groups, compiled=self.plan.step.compiled)
+            return remade(groups, self.plan.step)
         operations = [operation for group in groups for operation in group]
         kinds = [operation.kind for operation in operations]
         if policy.reentrant or OperationKind.PRODUCT not in kinds:

@@ -74,7 +74,7 @@ def layer_table(
         held=ran.held,
         cached=ran.cached,
         narrowed=sum([row.bytes for row in rows if row.role is Role.CACHED_BY_AUTOCAST]),
-        chosen=kept_outputs(groups, compiled=way.step.compiled),
+        chosen=kept_outputs(groups, way.step),
         holds_input=bool(ran.stream[0]),
         saves_input=any(row.lifetime is Lifetime.SAVED for row in inputs),
         reads_input=any(row.role is Role.BLOCK_INPUT for row in inputs),
