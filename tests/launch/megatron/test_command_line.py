@@ -357,3 +357,17 @@ def test_room_on_a_rank_and_its_stash() -> None:
     assert told["expert_rank_capacity_factor"] == 1.5
     assert told["paged_stash"] is told["router_force_load_balancing"] is True
     assert told["router_padding_for_quantization"] is True
+
+
+OFFLOADED = f"{SMALL} --bf16 --use-distributed-optimizer --use-precision-aware-optimizer"
+
+
+def test_copies_of_what_is_offloaded_may_have_streams_of_their_own() -> None:
+    overlap = "--overlap-cpu-optimizer-d2h-h2d"
+    reading = read(f"{OFFLOADED} --optimizer-cpu-offload {overlap}")
+    (told,) = reading.launch.account.bounded
+    # a temporary in fp32 on each of two streams, at most of the embedding
+    assert (told.key, told.direction, told.bytes) == (overlap, "raises", 2 * 4 * 32000 * 512)
+    alone = read(f"{OFFLOADED} {overlap}")
+    assert not alone.launch.account.bounded
+    assert not unsupported(alone)

@@ -25,7 +25,7 @@ from trainfit.launch.megatron.forks import read_forks
 from trainfit.launch.megatron.hybrid import read_hybrid
 from trainfit.launch.megatron.layout import read_layout
 from trainfit.launch.megatron.options import Defaults, MegatronParser
-from trainfit.launch.megatron.step import read_step
+from trainfit.launch.megatron.step import bound_copies, read_step
 from trainfit.launch.megatron.switches import read_switches
 
 
@@ -47,6 +47,7 @@ def read_arguments(
     read_switches(reading, defaults)
     if spelled_out:
         read_vocabulary(reading, defaults, tokenizer)
+    bound_copies(reading)
     reading.close(_known(), without_effect=_at_default(defaults.release))
 
 

@@ -6,10 +6,12 @@ import re
 from typing import get_args
 
 from trainfit.launch.draft import Reading
+from trainfit.launch.effects import Effect
 from trainfit.launch.megatron.dimensions import is_of_the_hub
 from trainfit.launch.megatron.fields import copy, put_default
 from trainfit.launch.megatron.options import Defaults
 from trainfit.launch.megatron.precision import read_precision
+from trainfit.launch.models import config_of
 from trainfit.specs.optimizers import choices
 from trainfit.specs.part import MAX_SAFE_INTEGER
 from trainfit.specs.training import OffloadModule, RecomputeModule
@@ -165,6 +167,46 @@ def _read_optimizer(reading: Reading, defaults: Defaults) -> None:
         settings = [offload] if fraction is None else [offload, fraction]
         share = reading.value("optimizer_offload_fraction", 1.0)
         reading.draft.put(f"{optimizer}/cpu_offload_fraction", share, *settings)
+
+
+OVERLAP = "overlap_cpu_optimizer_d2h_h2d"
+STREAMS = 2
+"""On which gradients go to the host, and weights come back."""
+FP32 = 4
+
+
+def bound_copies(reading: Reading) -> None:
+    """Copies of what is offloaded have streams of their own, and one that changes the type has a
+    temporary there, of one parameter after another: the largest is the embedding [V / t, h] or a
+    product [2 f / t, h].
+
+    Sources: megatron-core's optimizer/cpu_offloading/hybrid_optimizer.py; PyTorch's
+    aten/src/ATen/native/cuda/Copy.cu (copy_requires_temporaries).
+    """
+    setting, draft = reading.get(OVERLAP), reading.draft
+    if setting is None:
+        return
+    if not (reading.value(OVERLAP) and reading.value("optimizer_cpu_offload")):
+        draft.ignore(setting)
+        return
+    config = config_of(draft) or {}
+    rows, hidden, width = (
+        draft.settled(f"/model/spec/{name}") or config.get(own) or 0
+        for name, own in (
+            ("vocab_size", "vocab_size"),
+            ("hidden_size", "hidden_size"),
+            ("ffn_hidden_size", "intermediate_size"),
+        )
+    )
+    widest = max(rows, 2 * (width or 4 * hidden))
+    number = STREAMS * FP32 * widest * hidden // (draft.get("/parallelism/tp") or 1)
+    effect = Effect(
+        "copies to and from the host have streams of their own, with a parameter's temporary each",
+        "raises",
+        "megatron-core's optimizer/cpu_offloading/hybrid_optimizer.py",
+        bytes=number if rows else 0,
+    )
+    draft.leave_out(setting, effect)
 
 
 def _read_recompute(reading: Reading) -> None:
