@@ -8,8 +8,13 @@ import pytest
 from tests.accuracy import measured
 from tests.accuracy.outcomes import GIB, Memory
 from tests.accuracy.schemas import all_outcomes
-from tests.accuracy.test_corpus import CORPUS, rows
-from trainfit.estimator.overhead import MEASURED_PYTORCH_RUNS, MEASURED_STAGES, OWN_REPLAYS_PERMILLE
+from tests.accuracy.test_corpus import CORPUS, DATA, rows
+from trainfit.estimator.overhead import (
+    MEASURED_PYTORCH_RUNS,
+    MEASURED_STAGES,
+    OWN_REPLAYS_PERMILLE,
+    PLAIN_PERMILLE,
+)
 
 Errors = dict[str, Memory]
 
@@ -174,3 +179,18 @@ def test_intervals_hold_and_are_narrow(
     assert all(memory.inside for memory in everything)
     widths = [(each.high_bytes - each.low_bytes) / each.expected_bytes for each in everything]
     assert median(widths) < 0.2 if "titan" in groups else median(widths) < 0.08
+
+
+def test_plain_modules_allocate_what_the_ledger_has() -> None:
+    """Those of complete runs of Trainer's, within half of their bounds, which hold them all."""
+    found = [
+        outcome.figures
+        for name in ("reported_runs_one_gpu.jsonl", "reported_runs_fsdp1.jsonl")
+        for outcome in all_outcomes(DATA / name)
+        if isinstance(outcome.figures, Memory)
+        and outcome.id.endswith("#allocated")
+        and not outcome.group.endswith("near")
+    ]
+    assert len(found) == 18
+    assert max(abs(each.error_ratio) for each in found) <= PLAIN_PERMILLE / 2000
+    assert all(each.inside for each in found)

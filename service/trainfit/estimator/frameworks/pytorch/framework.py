@@ -23,6 +23,7 @@ from trainfit.estimator.local_parameters import ParameterTable, parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import (
     MEASURED_PYTORCH_RUNS,
+    PLAIN_PERMILLE,
     PYTORCH_PERMILLE,
     QUANTISED_PERMILLE,
     UNMEASURED_PERMILLE,
@@ -35,6 +36,7 @@ from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.specs.blocks import Recurrence
 from trainfit.specs.calibration import Trained
+from trainfit.specs.framework import Transformers
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
 ENCODER_BOUNDED = "encoder-bounded"
@@ -146,7 +148,27 @@ def stray_permille(plan: PytorchPlan) -> int:
     split = plan.layout.pipeline.pp > 1 or plan.layout.ep > 1
     if mixers or deepspeed or split:
         return UNMEASURED_PERMILLE
+    if _is_plain(plan):
+        return PLAIN_PERMILLE
     return QUANTISED_PERMILLE if trains(plan) == "adapters_on_quantized" else PYTORCH_PERMILLE
+
+
+def _is_plain(plan: PytorchPlan) -> bool:
+    """Whether all that runs are transformers' modules, each by itself, and a loss over logits. What
+    ranks of FullyShardedDataParallel reserve for quantised weights strays more than tensors do.
+    """
+    step, adapters = plan.step, plan.step.adapters
+    shares = step.data_parallelism.engine == "fsdp1" and trains(plan) != "adapters_on_quantized"
+    return (
+        isinstance(plan.framework, Transformers)
+        and (plan.layout.num_gpus == 1 or shares)
+        and not step.compiled
+        and step.kernels == "eager"
+        and step.cross_entropy == "full"
+        and step.narrow is None
+        and (adapters is None or not adapters.fused)
+        and plan.model.encoder_parameters == 0
+    )
 
 
 def expert_groups(plan: PytorchPlan) -> list[int]:
