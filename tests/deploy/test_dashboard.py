@@ -124,7 +124,7 @@ def traffic(url: str) -> None:
     """Requests of every kind: answered, refused, and one too many at once. What was answered before
     is answered again however busy a service is, so each of these is new.
     """
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, timeout=30) as client:
         for job in (FITS, TIGHT, DOES_NOT_FIT, {}):
             client.post("/v1/estimate", json=job)
             client.post("/v1/fit-check", json=job)
