@@ -180,6 +180,7 @@ JOBS = [
     torchtitan(WIDE, EIGHT | {"pp": 4}, {"loss": {"cross_entropy": "chunked"}}),
     torchtitan(DENSE, EIGHT | {"pp": 4}, {"seq_length": 16, "num_microbatches": None}),
     torchtitan(DENSE, EIGHT, {"recompute": FULL}),
+    torchtitan(DENSE, EIGHT, {"recompute": {"granularity": "selective"}}),
     torchtitan(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     torchtitan(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     torchtitan(DENSE, ZERO_1, {"seq_length": 64}),
