@@ -67,14 +67,12 @@ test: $(TEST_READY) $(GUIDE) ## Run every check and every test
 
 .PHONY: every-test
 every-test: $(TEST_READY) $(GUIDE) ## Run every test, and no check
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES)
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder
+	$(BIN)/python -m pytest -m alone $$(grep --recursive --files-with-matches --include='*.py' mark.alone tests)
 
 .PHONY: coverage
 coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines none of them reaches
-	$(BIN)/python -m coverage erase
-	$(BIN)/python -m coverage run -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES)
-	$(BIN)/python -m coverage combine --quiet
-	$(BIN)/python -m coverage report
+	$(BIN)/python -m pytest -m "not alone" --numprocesses $(TEST_PROCESSES) --dist loadscope --no-loadscope-reorder --cov
 
 .PHONY: check
 check: $(TEST_READY) $(GUIDE) ## Lint, formatting, types, import contracts and links

@@ -6,10 +6,13 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from trainfit.api.warming import BETWEEN_COLLECTIONS
 
@@ -17,7 +20,29 @@ from trainfit.api.warming import BETWEEN_COLLECTIONS
 settings.register_profile("trainfit", deadline=None)
 settings.load_profile("trainfit")
 
-pytest_plugins = ["tests.side_by_side"]
+DIVIDED = (
+    "tests/e2e/test_page.py",
+    "tests/contract/test_schemathesis.py",
+    "tests/shell/test_bash_itself.py",
+)
+"""Files whose tests several processes run, those of a file of scenarios, of an operation or of a
+batch of scripts together.
+"""
+OF_THE_CORPUS = (
+    "tests/accuracy/",
+    "tests/decisions/test_ground_truth.py",
+    "tests/test_docs.py",
+)
+"""Files that look at the same rows: one process prices each of these once."""
+LONGEST = (
+    *DIVIDED,
+    *OF_THE_CORPUS,
+    "tests/contract/test_generators.py",
+    "tests/questions/",
+    "tests/decisions/",
+    "tests/deploy/",
+)
+"""What is begun first where several processes run tests, so that none is waited for at the end."""
 FOREIGN_PREFIXES = ("HF_", "TRAINFIT_", "TRANSFORMERS_")
 
 
@@ -33,6 +58,33 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(BETWEEN_COLLECTIONS)
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort the longest first."""
+    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that are `together` in one process. (`--dist loadgroup` of xdist 3.8 sees no
+    groups under pytest 9.2.)
+    """
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = together
+    return scheduler
+
+
+def together(nodeid: str) -> str:
+    """What tests of one process have in common, as what they share is made for each process: their
+    file, the corpus, and of a file that is divided how their parameters begin.
+    """
+    path, _, test = nodeid.partition("::")
+    if path.startswith(OF_THE_CORPUS):
+        return "the corpus"
+    first = re.search(r"\[([^:\]]+)", test)
+    return f"{path} {first[1]}" if path in DIVIDED and first else path
 
 
 @pytest.fixture(scope="session", autouse=True)
