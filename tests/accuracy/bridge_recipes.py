@@ -181,24 +181,53 @@ def _of_row(row: Row) -> list[Row] | None:
         return [each for each in _recipes() if name in each.get("names", ())] or None
     if not row["id"].startswith("bridge-perf-"):
         return None
-    release = re.search(r"Megatron-Bridge (\S+)", row["framework"])
     precisions = _precisions(row["training"]["precision"])
-    own = [
-        each
-        for each in _recipes()
-        if release is not None
-        and release[1] in each["releases"]
-        and each["model"] == row["model"]["name"]
-        and each["task"] == TASKS.get(row["training"].get("task"))
-        and each["gpu"] == row["gpu"]["type"]
-        and each["precision"] in precisions
-    ]
+    own = _of_release(row, precisions)
     if not own:
         return None
     alike = [each for each in own if _layout(each) == _layout_of(row)]
     if not alike:
         raise NotStatedError("the recipe of its release says other than the row")
     return sorted(alike, key=lambda each: -precisions.index(each["precision"]))
+
+
+def _of_release(row: Row, precisions: tuple[str, ...]) -> list[Row]:
+    """The recipes of a table's release, in any layout."""
+    release = re.search(r"Megatron-Bridge (\S+)", row["framework"])
+    task = row["training"].get("task")
+    return [
+        each
+        for each in _recipes()
+        if release is not None
+        and release[1] in each["releases"]
+        and each["model"] == row["model"]["name"]
+        and each["task"] == TASKS.get(task, task)
+        and each["gpu"] == row["gpu"]["type"]
+        and each["precision"] in precisions
+    ]
+
+
+SWITCHES = (
+    "cuda_graph_impl",
+    "cuda_graph_scope",
+    "overlap_moe_expert_parallel_comm",
+    "tp_comm_overlap",
+)
+"""What decides how fast a step is, and not what it computes."""
+
+
+def switches(row: Row) -> Row:
+    """What the recipes of a table's row say of `SWITCHES`, as far as they agree: those with its
+    layout, or where none has it, all of its release.
+    """
+    own = _of_release(row, _precisions(row["training"]["precision"]))
+    alike = [each for each in own if _layout(each) == _layout_of(row)] or own
+    said = {name: [each.get(name) for each in alike] for name in SWITCHES}
+    return {
+        name: values[0]
+        for name, values in said.items()
+        if values and values[0] is not None and values == values[:1] * len(values)
+    }
 
 
 def _precisions(words: str) -> tuple[str, ...]:

@@ -40,8 +40,9 @@ class Run(NamedTuple):
 
 
 def runs_of(path: Path) -> list[Run]:
-    """Those of a file of published speed that can be priced without guessing; but none in fp4,
-    which has no constant of its own.
+    """Those of a file of published speed that can be priced without guessing; but none in fp4, or
+    whose attention drops scores, which have no constants of their own: dropout has
+    TransformerEngine leave its fastest kernels for others (get_attention_backend).
     """
     with path.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
@@ -49,7 +50,7 @@ def runs_of(path: Path) -> list[Run]:
 
 
 def _run(row: Row) -> Run | None:
-    if not row["complete"] or row["trust"] == "C":
+    if not row["complete"] or row["trust"] == "C" or row["training"].get("attention_dropout"):
         return None
     try:
         seconds, plan = seconds_of(row), plan_of(job_of(row))
@@ -99,16 +100,22 @@ STACK = {
     "grouped": Known(0.65, 0.25),
     "memory": Known(1.0, 0.12),
     "host_seconds": Known(6e-5, 0.7),
-    "tensor_hidden": Known(0.3, 0.7),
+    "expert_host_seconds": Known(2e-4, 0.7),
+    "tensor_hidden": Known(0.4, 0.4),
+    "tensor_overlapped": Known(0.8, 0.7),
     "expert_hidden": Known(0.1, 0.7),
     "pipeline_hidden": Known(0.3, 0.7),
     "data_hidden": Known(0.7, 0.7),
 }
+"""Of what tensor-parallel ranks exchange for a pair of linears, TransformerEngine runs two of five
+beside a gradient's product (module/linear.py, layernorm_linear.py: the input gathered again, the
+gradient of it scattered)."""
 CLUSTER = {
     "link_efficiency": Known(0.7, 0.15),
     "nic_efficiency": Known(0.75, 0.2),
-    "link_latency_seconds": Known(1e-5, 0.7),
+    "link_latency_seconds": Known(1e-5, 0.5),
     "nic_latency_seconds": Known(3e-5, 0.7),
+    "all_to_all_latency_seconds": Known(1e-4, 0.7),
     "jitter_per_doubling": Known(0.006, 0.7),
 }
 NICS = {"omni-path-4x100": Known(0.25, 0.5)}
@@ -122,6 +129,9 @@ too few runs for bf16 of its own."""
 MOST = 0.87 / 1.006
 """The most of a card's bf16 peak that products reach in microbenchmarks, with room for the third
 digit of each constant."""
+
+SHARES = frozenset([each for each in STACK if each.endswith(("_hidden", "_overlapped"))])
+"""What is hidden of exchanges: ratios, fitted as log odds."""
 
 Values = Mapping[Constant, float]
 """Constants in the scale in which they are fitted: logarithms or log odds."""
@@ -137,11 +147,11 @@ SWEEPS = 300
 
 
 def scaled(field: str, value: float) -> float:
-    return log(value / (1 - value)) if field.endswith("_hidden") else log(value)
+    return log(value / (1 - value)) if field in SHARES else log(value)
 
 
 def unscaled(field: str, value: float) -> float:
-    return 1 / (1 + exp(-value)) if field.endswith("_hidden") else exp(value)
+    return 1 / (1 + exp(-value)) if field in SHARES else exp(value)
 
 
 def known(constant: Constant) -> Known:
@@ -190,18 +200,23 @@ def _seconds(
     on = run.on
     names = on.gpu.name, on.stack.name, on.cluster.name
     if names not in made:
-        given = {**usual(constants_of(on)), **values}
-        told: dict[str, dict[str, Any]] = defaultdict(dict)
-        for each in constants_of(on):
-            told[each.of][each.field] = unscaled(each.field, given[each])
-        made[names] = Surroundings(
-            replace(on.gpu, reach=replace(on.gpu.reach, **told["reach"])),
-            replace(on.stack, **told["stack"]),
-            replace(on.cluster, **told["cluster"]),
-        )
+        made[names] = with_constants(on, values)
     found = step_time(run.plan, memo=memo, on=made[names])
     assert isinstance(found, StepTime)
     return found.seconds.expected
+
+
+def with_constants(on: Surroundings, values: Values) -> Surroundings:
+    """What a run ran on, by these constants; by those that are known without runs of all others."""
+    given = {**usual(constants_of(on)), **values}
+    told: dict[str, dict[str, Any]] = defaultdict(dict)
+    for each in constants_of(on):
+        told[each.of][each.field] = unscaled(each.field, given[each])
+    return Surroundings(
+        replace(on.gpu, reach=replace(on.gpu.reach, **told["reach"])),
+        replace(on.stack, **told["stack"]),
+        replace(on.cluster, **told["cluster"]),
+    )
 
 
 def errors_of(runs: Sequence[Run], values: Values) -> list[float]:
@@ -238,17 +253,22 @@ class Bound(NamedTuple):
 
 
 def bounds(runs: Sequence[Run]) -> list[Bound]:
-    """What constants of these runs can mean: experts' products reach at most what others do,
-    FlashAttention-2 at most what the latest kernels do, and no stack more than microbenchmarks.
+    """What constants of these runs can mean: experts' products reach at most what others do, the
+    host launches their layers no faster, FlashAttention-2 reaches at most what the latest kernels
+    do, and no stack more than microbenchmarks.
     """
     found: dict[tuple[Constant, ...], Bound] = {}
     for run in runs:
         chip, stack = run.on.gpu.reach.name, run.on.stack.name
-        grouped, products = (Constant("stack", stack, each) for each in ("grouped", "products"))
+        grouped, products, host, of_experts = (
+            Constant("stack", stack, each)
+            for each in ("grouped", "products", "host_seconds", "expert_host_seconds")
+        )
         flash2, attention, bf16 = (
             Constant("reach", _whose(chip, each), each) for each in ("flash2", "attention", "bf16")
         )
         found[grouped,] = Bound({grouped: 1.0}, 0.0)
+        found[host, of_experts] = Bound({host: 1.0, of_experts: -1.0}, 0.0)
         found[flash2, attention] = Bound({flash2: 1.0, attention: -1.0}, 0.0)
         found[bf16, products] = Bound({bf16: 1.0, products: 1.0}, log(MOST))
     return list(found.values())
@@ -374,7 +394,10 @@ def _shortened(runs: Sequence[Run], values: Values, change: Values, before: floa
     """The change, or so much of it that the cost falls; None where none does. What lies between
     two points within bounds does so as well.
     """
-    whole = min(1.0, LONGEST / max(map(abs, change.values())))
+    most = max(map(abs, change.values()))
+    if not most:
+        return None
+    whole = min(1.0, LONGEST / most)
     for part in (whole, whole / 2, whole / 4, whole / 10):
         moved = {each: value + part * change[each] for each, value in values.items()}
         errors = errors_of(runs, moved)

@@ -7,7 +7,16 @@ from statistics import mean
 
 import pytest
 
-from tests.accuracy.constants import Constant, Run, errors_of, fitted, held_out, unscaled, usual
+from tests.accuracy.constants import (
+    Constant,
+    Run,
+    errors_of,
+    fitted,
+    held_out,
+    unscaled,
+    usual,
+    with_constants,
+)
 from tests.accuracy.rankings import Place, order_of
 from tests.steptime.test_step_time import plan
 from trainfit.steptime import StepTime, step_time, surroundings
@@ -16,13 +25,16 @@ SIZES = [(1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (1, 4), (2, 4)]
 
 
 def runs(products: float) -> list[Run]:
-    """Layouts of an 8B model, timed where its products reach so much of the usual."""
+    """Layouts of an 8B model, timed by what is known of every constant without any run, but that
+    its products reach so much of that.
+    """
     found = []
     for tp, pp in SIZES:
         layout = plan(parallelism={"tp": tp, "pp": pp})
         on = surroundings(layout)
         assert on is not None
-        there = on._replace(stack=replace(on.stack, products=on.stack.products * products))
+        known = with_constants(on, {})
+        there = known._replace(stack=replace(known.stack, products=products))
         answer = step_time(layout, on=there)
         assert isinstance(answer, StepTime)
         found.append(Run({"trust": "A", "tp": tp}, layout, on, answer.seconds.expected))

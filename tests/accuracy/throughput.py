@@ -12,7 +12,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from tests.accuracy import measured, performance_recipes
+from tests.accuracy import bridge_recipes, measured, performance_recipes
 from tests.accuracy.outcomes import Speed, UnusableRowError, speed
 from trainfit.catalog.speed import clusters, stacks
 from trainfit.questions.estimate import MEMOS, plan_of
@@ -102,6 +102,7 @@ def _nanotron_flops(model: Row, training: Row) -> float:
 
 def job_of(row: Row) -> Job:
     """The job of a run of any of the frameworks."""
+    switches = bridge_recipes.switches(row)
     row = copy.deepcopy(row)
     framework, training, layout = row["framework"], row["training"], row["parallelism"]
     if training.get("task") in ("lora", "LoRA Performance"):
@@ -141,9 +142,12 @@ def job_of(row: Row) -> Job:
             "overlap_grad_reduce": overlaps,
             "overlap_param_gather": overlaps,
             "gradient_accumulation_fusion": "DeepSpeed" not in framework,
+            "tp_comm_overlap": _overlaps_tensors(row, precision),
         }
     if row["family"] == "bridge" and row["model"]["experts"]:
         _add_recipe(row, document, framework)
+    if row["framework"] == "megatron":
+        document["framework"] |= switches
     return Job.model_validate(document)
 
 
@@ -162,6 +166,9 @@ framework's own."""
 CLUSTERS = {r"4x100Gb/s Omni-Path": "omni-path-4x100", r"800 Gb/s per node": "infiniband-4x200"}
 """Clusters whose NICs are not the usual ones of the GPU, by the words of a row."""
 
+MACHINES = {r"Megatron-LM 23e00ed0 \+ TE 2.11": "simumax-8-b200"}
+"""Clusters whose GPUs reach less than others do, by the words of a row's framework."""
+
 
 def surroundings_of(row: Row, plan: Plan) -> Surroundings | None:
     """The stack and the cluster that a row names."""
@@ -174,6 +181,9 @@ def surroundings_of(row: Row, plan: Plan) -> Surroundings | None:
             stack = stacks()[name]
     for words, name in CLUSTERS.items():
         if re.search(words, row["gpu"].get("interconnect") or ""):
+            cluster = clusters()[name]
+    for words, name in MACHINES.items():
+        if re.search(words, row["framework"]):
             cluster = clusters()[name]
     return Surroundings(usual.gpu, stack, cluster)
 
@@ -213,6 +223,17 @@ def _overlaps_experts(row: Row, release: str) -> bool:
     model = row["model"]["name"]
     early = model == "DeepSeek-V3" and "25.09" in release
     return row["gpu"]["type"] == "H100" and (model.startswith("Qwen3-235B") or early)
+
+
+def _overlaps_tensors(row: Row, precision: Any) -> bool:
+    """Whether tensor-parallel exchanges travel beside the products: in NVIDIA's recipes of dense
+    models (tp_comm_overlap of Megatron-Bridge's, ub_tp_comm_overlap of NeMo's), but not in fp4. The
+    larger models of Megatron-LM's examples/llama are those of NeMo's recipes, as its README says.
+    """
+    if row["parallelism"]["tp"] == 1 or not row["parallelism"]["sp"] or row["model"]["experts"]:
+        return False
+    by_nvidia = row["family"] in ("bridge", "nemo-table", "nemo-longseq")
+    return by_nvidia and precision != {"fp4_recipe": "nvfp4"}
 
 
 def _is_graphed(row: Row, release: str, precision: Any) -> bool:

@@ -39,6 +39,7 @@ def test_shares_are_ratios_and_have_sources() -> None:
         for ratio in (
             stack.grouped,
             stack.tensor_hidden,
+            stack.tensor_overlapped,
             stack.expert_hidden,
             stack.expert_overlapped,
             stack.pipeline_hidden,
@@ -48,9 +49,12 @@ def test_shares_are_ratios_and_have_sources() -> None:
             stack.gathered_floor,
         ):
             assert 0 <= ratio <= 1, stack.name
+        assert stack.expert_host_seconds >= stack.host_seconds > 0, stack.name
+        assert stack.tensor_overlapped >= stack.tensor_hidden, stack.name
         assert stack.what
         assert bool(stack.sources) == bool(stack.compared), stack.name
     for cluster in clusters().values():
         assert 0 < cluster.link_efficiency <= 1
         assert 0 < cluster.nic_efficiency <= 1
+        assert 0 < cluster.products <= 1
         assert cluster.sources

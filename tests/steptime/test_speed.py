@@ -19,10 +19,13 @@ H100 = gpu_speeds()["H100-80GB-SXM"]
 
 
 def test_bridges_software_is_faster_with_experts() -> None:
-    """Its grouped products and exchanges are, as in Megatron-Bridge's own tables."""
+    """Its grouped products and exchanges are, as in Megatron-Bridge's own tables. Not by much:
+    SimuMax's runs of Megatron-LM, which alone had experts, ran on slower machines.
+    """
     plain = timed(MOE, **FOUR_NODES)
     bridge = timed(MOE, **FOUR_NODES, speed={"stack": "megatron-bridge-26.06"})
-    assert bridge.seconds.expected < 0.85 * plain.seconds.expected
+    assert bridge.parts.compute_seconds < 0.95 * plain.parts.compute_seconds
+    assert bridge.seconds.expected < plain.seconds.expected
     assert bridge.basis == "known_stack"
     job = plan(MOE, **FOUR_NODES)
     on = surroundings(job)

@@ -57,14 +57,15 @@ class GpuSpeed:
 class Stack:
     """A framework as it runs, by name, and what it is. What its products, its grouped products of
     experts, and its kernels that only move memory reach of what the GPU's best do, and whether its
-    attention is FlashAttention-2; seconds of the host for each operation of a layer, and whether
-    the GPU waits for each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides
-    behind arithmetic. Of what data-parallel ranks exchange a `floor` stays exposed, and no more is
-    hidden than that share of the passes beside it: gradients once a step (`data`), weights that are
-    gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these reaches, some
-    with weights gathered for every pass or none (`gathers_compared`), and in 85 of 100 were no
-    further from what is expected than by `spread`, or by `spread_experts` where the model has
-    experts.
+    attention is FlashAttention-2; seconds of the host for each operation of a layer, and of one
+    with experts, where it waits for the number of tokens that each has; whether the GPU waits for
+    each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides behind arithmetic, of
+    tensor- and expert-parallel ones more where a job has them overlapped. Of what data-parallel
+    ranks exchange a `floor` stays exposed, and no more is hidden than that share of the passes
+    beside it: gradients once a step (`data`), weights that are gathered for every pass
+    (`gathered`). Its runs were `compared` on GPUs of these reaches, some with weights gathered for
+    every pass or none (`gathers_compared`), and in 85 of 100 were no further from what is expected
+    than by `spread`, or by `spread_experts` where the model has experts.
     """
 
     name: str
@@ -76,8 +77,10 @@ class Stack:
     flash2: bool
     scatters_sends: bool
     host_seconds: float
+    expert_host_seconds: float
     blocks_launches: bool
     tensor_hidden: float
+    tensor_overlapped: float
     expert_hidden: float
     expert_overlapped: float
     pipeline_hidden: float
@@ -95,9 +98,10 @@ class Stack:
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterEfficiency:
     """What collectives reach of links and NICs, how long they take with every doubling of their
-    ranks however little they move, and how much the slowest of all ranks adds with every doubling
-    of their number beyond a node. Where its NICs are not the GPU's usual ones, it says how much
-    each GPU has of them.
+    ranks however little they move, an all-to-all with any number of them, and how much the slowest
+    of all ranks adds with every doubling of their number beyond a node. Where its NICs are not the
+    GPU's usual ones, it says how much each GPU has of them; and of `products` how much its machines
+    reach of what others with such GPUs do.
     """
 
     name: str
@@ -105,8 +109,10 @@ class ClusterEfficiency:
     nic_efficiency: float
     link_latency_seconds: float
     nic_latency_seconds: float
+    all_to_all_latency_seconds: float
     jitter_per_doubling: float
     nic_bytes_per_second: int | None
+    products: float
     sources: tuple[str, ...]
 
 

@@ -74,17 +74,21 @@ class Rates(NamedTuple):
 
 
 def rates(
-    gpu: GpuSpeed, stack: Stack, execution: Execution, products: Sequence[MeasuredProduct] = ()
+    gpu: GpuSpeed,
+    stack: Stack,
+    execution: Execution,
+    products: Sequence[MeasuredProduct] = (),
+    machines: float = 1.0,
 ) -> Rates:
-    """The rates of a GPU under a stack, as a plan's operations run, where products were
-    measured.
+    """The rates of a GPU under a stack, as a plan's operations run, where products were measured,
+    or on machines that reach so much of what others with such GPUs do.
     """
-    reach, recipe = gpu.reach, execution.narrow
-    bf16, narrow = gpu.bf16_flops * reach.bf16 * stack.products, None
+    reach, recipe, products_reach = gpu.reach, execution.narrow, stack.products * machines
+    bf16, narrow = gpu.bf16_flops * reach.bf16 * products_reach, None
     four = recipe == "nvfp4"
     peak = gpu.fp4_flops if four else gpu.fp8_flops
     if recipe is not None and peak is not None and reach.fp8 is not None:
-        narrow = peak * reach.fp8 * stack.products * SCALES.get(recipe, 1.0)
+        narrow = peak * reach.fp8 * products_reach * SCALES.get(recipe, 1.0)
     memory = gpu.memory_bytes_per_second * reach.memory * stack.memory
 
     def measured(precision: str, peak: float, width: int) -> Measured:

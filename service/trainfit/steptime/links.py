@@ -41,7 +41,7 @@ class Links:
 
     def __init__(self, gpu: GpuSpeed, cluster: ClusterEfficiency, sizes: Sizes) -> None:
         self.gpu = gpu
-        self._cluster = cluster
+        self.cluster = cluster
         self._link = gpu.link_bytes_per_second * cluster.link_efficiency
         nic = cluster.nic_bytes_per_second or gpu.nic_bytes_per_second
         self._nic = nic * cluster.nic_efficiency
@@ -66,10 +66,10 @@ class Links:
             return 0.0, 0.0
         if exchange.pattern == "all_to_all":
             each = self._all_to_all(group, exchange.copies)
+            steps = self.cluster.all_to_all_latency_seconds
         else:
-            each = self._gather(group)
+            each, steps = self._gather(group), self._latency(group)
         forward, backward = exchange.forward, exchange.backward
-        steps = self._latency(group)
         return each * forward + steps * (forward > 0), each * backward + steps * (backward > 0)
 
     def gather(self, size: float, group: Group) -> float:
@@ -93,8 +93,8 @@ class Links:
         return group.size * group.stride <= self.gpu.domain
 
     def _latency(self, group: Group) -> float:
-        """Seconds of a collective however little it moves."""
-        cluster = self._cluster
+        """Seconds of a collective in steps however little it moves."""
+        cluster = self.cluster
         inside = self._inside(group)
         step = cluster.link_latency_seconds if inside else cluster.nic_latency_seconds
         return step * log2(group.size)

@@ -1,7 +1,9 @@
 """Seconds of chunks and pipeline ranks for one micro-batch: their stretches, added up."""
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import reduce
+from itertools import chain
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.framework import Ledger
@@ -89,9 +91,13 @@ class Stages:
     def _layer(self, kind: int, again: bool) -> StageCost:
         if (kind, again) not in self._layers:
             sublayers = self._model.layer_kinds[kind].sublayers
-            groups = tuple([group for each in sublayers for group in self._ledger.sublayer(each)])
+            own = [self._ledger.sublayer(each) for each in sublayers]
+            graphed = chain.from_iterable(map(self._ledger.graphed, sublayers, own))
             self._layers[kind, again] = self._stage(
-                groups, again=again, residual=len(sublayers) * self._residual
+                tuple(chain.from_iterable(own)),
+                again=again,
+                residual=len(sublayers) * self._residual,
+                graphed=graphed,
             )
         return self._layers[kind, again]
 
@@ -107,10 +113,13 @@ class Stages:
         *,
         again: bool = False,
         residual: int = 0,
+        graphed: Iterable[BlockOperation] = (),
     ) -> StageCost:
-        """A stretch, of which all that its ledger says runs `again`."""
+        """A stretch, of which all that its ledger says runs `again`, and CUDA graphs launch what is
+        `graphed`.
+        """
         rerun = self._ledger.rerun(groups) if again else ()
-        stretch = self._timer.stretch(groups, residual, self._ledger.dropped, rerun)
+        stretch = self._timer.stretch(groups, residual, self._ledger.dropped, rerun, graphed)
         return _as_stage(stretch)
 
 

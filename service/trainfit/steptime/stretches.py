@@ -26,6 +26,12 @@ from trainfit.steptime.links import Links
 COLLECTIVES_LAUNCH = 1.4
 """Host time of a layer whose collectives are launched on a stream of their own, to one without:
 fitted to half of the published runs."""
+OVERLAP_LAUNCH = 1.6
+"""Host time of a layer with experts that is cut into pieces, of one micro-batch forward beside
+another backward, to one that is not: each piece has its own streams, events and call of autograd
+(megatron/core/pipeline_parallel/utils.py, ScheduleNode). Fitted to published runs: of Qwen3-30B on
+16 H100 and Qwen3-235B on 256 B300, which took 1.4 to 2.0 times as long so, in one release and the
+next, with micro-batches of 1 and 2."""
 EXPERT_LAUNCHES = 0.15
 """What one more product of a grouped linear takes the host, to a whole operation, which launches
 several kernels. Assumed: one launch in some seven."""
@@ -50,6 +56,10 @@ class Cost(NamedTuple):
     def plus(self, other: "Cost") -> "Cost":
         a, b = self, other
         return Cost(a[0] + b[0], a[1] + b[1], a[2] + b[2], a[3] + b[3], a[4] + b[4], a[5] + b[5])
+
+    def launched(self, pace: float) -> "Cost":
+        """As where the host takes so many times as long to launch beside it."""
+        return self if pace == 1 else self._replace(launches=pace * self.launches)
 
     @property
     def busy(self) -> float:
@@ -110,18 +120,21 @@ class Timer:
         execution: Execution,
         products: tuple[MeasuredProduct, ...] = (),
     ) -> None:
-        self._rates = rates(links.gpu, stack, execution, products)
+        self._rates = rates(links.gpu, stack, execution, products, links.cluster.products)
         self._links = links
         self._ep = links.groups["ep"].size
         self._launch = 0.0 if execution.replays else stack.host_seconds
         self._blocks = stack.blocks_launches
         self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
-        if links.groups["tp"].size > 1:
-            self._launch *= COLLECTIVES_LAUNCH
+        more = COLLECTIVES_LAUNCH if links.groups["tp"].size > 1 else 1.0
+        self._launch *= more
+        apart = max(more, OVERLAP_LAUNCH) if execution.overlaps_experts else more
+        self._pace_of_experts = apart / more * stack.expert_host_seconds / stack.host_seconds
         self._demanded = lru_cache(maxsize=MAX_TIMED)(self._timed)
         overlaps = execution.overlaps_experts
+        in_parts = execution.overlaps_tensors
         self._shown = {
-            "tp": 1 - stack.tensor_hidden,
+            "tp": 1 - (stack.tensor_overlapped if in_parts else stack.tensor_hidden),
             "etp": 1 - stack.tensor_hidden,
             "ep": 1 - (stack.expert_overlapped if overlaps else stack.expert_hidden),
         }
@@ -132,23 +145,31 @@ class Timer:
         residual: int,
         dropped: frozenset[str],
         rerun: Container[BlockOperation] = (),
+        graphed: Iterable[BlockOperation] = (),
     ) -> StretchCost:
         """All operations of a stretch, of which those in `dropped` modules or `rerun` ones run
-        again, and what is read and written of the residual stream, so many bytes.
+        again, and what is read and written of the residual stream, so many bytes. CUDA graphs
+        launch `graphed` ones, each at once what a layer has of them.
         """
         offloaded = frozenset([name for name in dropped if name.startswith(OFFLOADED)])
         moved = Cost(compute=residual / self._rates.memory)
         operations = [operation for group in groups for operation in group]
         timed = [self._operation(operation) for operation in operations]
+        if by_graphs := frozenset(map(id, graphed)):
+            timed = [
+                _unlaunched(each) if id(operation) in by_graphs else each
+                for operation, each in zip(operations, timed, strict=True)
+            ]
+        pace = self._pace_of_experts if any(map(_of_experts, operations)) else 1.0
         again = [
             each.forward
             for operation, each in zip(operations, timed, strict=True)
             if operation in rerun or not dropped.isdisjoint(operation.again)
         ]
         return StretchCost(
-            added_up([*[each.forward for each in timed], moved]),
-            added_up([*[each.backward for each in timed], moved]),
-            added_up(again),
+            added_up([*[each.forward for each in timed], moved]).launched(pace),
+            added_up([*[each.backward for each in timed], moved]).launched(pace),
+            added_up(again).launched(pace),
             sum([each.weights for each in timed], 0.0),
             sum([each.flops for each in timed], 0.0),
             sum([_fetched(each, offloaded) for each in operations]) if offloaded else 0,
@@ -210,6 +231,16 @@ class Timer:
             useful,
             computes,
         )
+
+
+def _of_experts(operation: BlockOperation) -> bool:
+    return any(isinstance(each, Product) and each.experts for each in operation.demands)
+
+
+def _unlaunched(timed: Timed) -> Timed:
+    """Without the host's part."""
+    forward, backward = (each._replace(launches=0.0, blocked=0.0) for each in timed[:2])
+    return timed._replace(forward=forward, backward=backward)
 
 
 def _moved(operation: BlockOperation) -> tuple[int, int]:

@@ -85,7 +85,7 @@ def test_a_search_that_is_cut_tells_what_it_found_first() -> None:
     assert not whole.is_cut
     [first, *_] = [each.job for each in whole.options]
     found = []
-    for plans in (0, 30, 60, 75):
+    for plans in (0, 30, 50, 60):
         standing = search(request, [ground_of(request, until(plans))])
         assert standing.is_cut
         assert standing.done == 0

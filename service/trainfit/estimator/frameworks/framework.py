@@ -78,7 +78,8 @@ class Execution(NamedTuple):
     are made before they are added to those of earlier micro-batches, not within the product
     (`adds_apart`);
     the products of experts launched one by one, not as one kernel (`launches_experts`); all kernels
-    of a step launched by one graph (`replays`).
+    of a step launched by one graph (`replays`); what tensor-parallel ranks exchange cut into parts
+    that travel beside the products that make or read them (`overlaps_tensors`).
     """
 
     narrow: Narrow | None
@@ -86,6 +87,7 @@ class Execution(NamedTuple):
     adds_apart: bool
     launches_experts: bool
     replays: bool = False
+    overlaps_tensors: bool = False
 
 
 class Ledger(Segments, Protocol):
@@ -122,6 +124,9 @@ class Ledger(Segments, Protocol):
 
     def rerun(self, groups: tuple[Group, ...]) -> Container[BlockOperation]:
         """What runs again of the operations of a layer that does."""
+
+    def graphed(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Sequence[BlockOperation]:
+        """What CUDA graphs of layers launch of the operations of a sublayer."""
 
 
 class FrameworkEstimator(Protocol[PlanOf]):

@@ -3,7 +3,7 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import add
 from types import ModuleType
@@ -17,6 +17,7 @@ from trainfit.estimator.compiled import compiled
 from trainfit.estimator.frameworks.megatron.buffers import attention_mask, shared_buffers
 from trainfit.estimator.frameworks.megatron.layers import (
     TABLES,
+    captured_operations,
     graph_mask,
     is_captured,
     sublayer_groups,
@@ -95,6 +96,12 @@ class MegatronLedger:
     def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer."""
         return [operation for group in groups for operation in group]
+
+    def graphed(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Sequence[BlockOperation]:
+        """What Megatron or TransformerEngine captures of a sublayer by itself."""
+        if self.run.framework.cuda_graph_impl in ("none", "full_iteration"):
+            return ()
+        return captured_operations(sublayer, groups, self.run)
 
     @cached_property
     def kinds(self) -> list[tuple[Group, ...]]:

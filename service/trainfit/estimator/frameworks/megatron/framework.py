@@ -57,6 +57,7 @@ def execution(plan: MegatronPlan) -> Execution:
         adds_apart=not plan.framework.gradient_accumulation_fusion,
         launches_experts=True,
         replays=plan.framework.cuda_graph_impl == "full_iteration",
+        overlaps_tensors=plan.framework.tp_comm_overlap,
     )
 
 

@@ -1,6 +1,6 @@
 """The ledger of a pipeline rank under nanotron: its segments in forward order."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import ModuleType
 
@@ -75,6 +75,10 @@ class NanotronLedger:
     def is_recomputed(self, position: int, kind: int) -> bool:  # noqa: ARG002
         """recompute_layer makes every layer again, from its input."""
         return self.plan.step.recomputes_layers
+
+    def graphed(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Sequence[BlockOperation]:  # noqa: ARG002
+        """No graph of layers is captured."""
+        return ()
 
     def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer."""

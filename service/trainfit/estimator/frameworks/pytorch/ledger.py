@@ -3,7 +3,7 @@
 Each kind of layer is estimated once per plan, whatever the number of layers that are of it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -242,6 +242,10 @@ class PytorchLedger:
         policy = self.plan.step.checkpointing
         chosen = policy.frozen or self._trains(kind)
         return policy.kind != "none" and (position + 1) % policy.every == 0 and chosen
+
+    def graphed(self, sublayer: Sublayer, groups: tuple[Group, ...]) -> Sequence[BlockOperation]:  # noqa: ARG002
+        """No graph of layers is captured."""
+        return ()
 
     def rerun(self, groups: tuple[Group, ...]) -> list[BlockOperation]:
         """All of a layer, or what its selective checkpointing does not keep. A layer that is not
