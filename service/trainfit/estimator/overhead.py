@@ -21,7 +21,7 @@ SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
-EAGER_CONTEXT = 1_700 * MIB
+EAGER_CONTEXT_MIB: Mapping[FrameworkName, int] = {"transformers": 1_700}
 """The most where all may be loaded at once, as before CUDA 12.2: 1.66 GiB under transformers with
 PyTorch 2.4 on a machine, of runs with 0.51 on another."""
 CONTEXT_MIB = {"sm_75": 120, "sm_80": 510, "sm_86": 240, "sm_89": 430, "sm_90": 600}
@@ -132,7 +132,8 @@ def context(plan: Plan) -> Interval:
     known = CONTEXT_MIB.get(plan.gpu.compute_capability)
     if known is None:
         return CONTEXT
-    high = EAGER_CONTEXT if plan.framework.name == "transformers" else CONTEXT.high
+    eager = EAGER_CONTEXT_MIB.get(plan.framework.name)
+    high = CONTEXT.high if eager is None else eager * MIB
     if plan.layout.num_gpus > 1:
         return Interval(CONTEXT.low, CONTEXT.expected, high)
     expected = known * MIB
