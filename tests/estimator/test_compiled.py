@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.estimator.jobs import plans
-from trainfit.estimator.arithmetic import Course, Number, RecordedArithmetic, course
+from trainfit.estimator.arithmetic import Number, RecordedArithmetic, Recording, recording
 from trainfit.estimator.compiled import Compiled, compiled
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import sublayer_groups
@@ -31,13 +31,13 @@ def written(a: int, b: int) -> tuple[RecordedArithmetic, Number, Number]:
     return found, found.input(a), found.input(b)
 
 
-def followed(found: RecordedArithmetic, *results: Number) -> Course:
-    return course(found, 2, results)[0]
+def followed(found: RecordedArithmetic, *results: Number) -> Recording:
+    return recording(found, 2, results)[0]
 
 
 def test_arithmetic_is_done_again_with_other_numbers() -> None:
     found, a, b = written(6, 4)
-    steps, (at,) = course(found, 2, [(3 * a * b) // 5 + b - 1])
+    steps, (at,) = recording(found, 2, [(3 * a * b) // 5 + b - 1])
     for x, y in ((6, 4), (1, 1), (7, 9)):
         values = steps.again([x, y])
         assert values is not None
@@ -51,7 +51,7 @@ def test_what_is_made_twice_is_written_once_and_what_leads_nowhere_not_at_all() 
     assert not followed(found, a).steps
 
 
-def test_numbers_by_which_another_course_is_taken_are_found_out() -> None:
+def test_numbers_by_which_another_recording_is_made_are_found_out() -> None:
     found, a, b = written(6, 4)
     steps = followed(found, max(a, b))
     assert steps.again([2, 1]) is not None
@@ -139,4 +139,4 @@ def test_compiled_modules_come_to_what_they_leave_behind(
             sizes = pytorch_legend_of(plan)
             for _ in range(2):  # one is written down when it is asked for twice
                 assert made(sizes) == work(sizes, way, *given_)
-        assert made._courses
+        assert made._recordings

@@ -196,7 +196,7 @@ def test_a_buffer_stands_for_what_each_micro_batch_receives() -> None:
     assert buffers(32, 1) - buffers(16, 1) == 2 * 16 * hidden
 
 
-def courses(made: PytorchPlan) -> list[Timeline]:
+def timelines(made: PytorchPlan) -> list[Timeline]:
     found = [timeline(PytorchLedger(made), rank) for rank in range(made.layout.pipeline.pp)]
     return [each for each in found if each is not None]
 
@@ -204,7 +204,7 @@ def courses(made: PytorchPlan) -> list[Timeline]:
 @given(pipelines())
 def test_what_is_kept_is_given_back(run: tuple[Pipeline, int]) -> None:
     pipeline, m = run
-    for told in courses(plan(pipeline.schedule, pipeline.pp, pipeline.vpp, m)):
+    for told in timelines(plan(pipeline.schedule, pipeline.pp, pipeline.vpp, m)):
         assert told.passes[-1].kept_bytes == 0
         assert all(each.kept_bytes >= 0 for each in told.passes)
         ordinals = [each.ordinal for each in told.passes]
@@ -215,19 +215,19 @@ def test_what_is_kept_is_given_back(run: tuple[Pipeline, int]) -> None:
 
 
 @pytest.mark.parametrize("schedule", [each for each in CHUNKS if "bfs" not in each])
-def test_a_long_course_leaves_out_its_middle(schedule: str) -> None:
+def test_a_long_timeline_leaves_out_its_middle(schedule: str) -> None:
     vpp = CHUNKS[schedule][0]
     m = 2 * LONG_TURNS
     made = plan(schedule, 4, vpp, m)
-    for rank, told in enumerate(courses(made)):
+    for rank, told in enumerate(timelines(made)):
         assert told.count == len(list(order(made.layout.pipeline, m, rank)))
         if schedule != "gpipe":
             assert len(told.passes) < told.count
         assert {each.microbatch for each in told.passes} >= {0, m - 1}
 
 
-def test_a_course_of_all_forwards_first_that_is_too_long_is_not_told() -> None:
-    assert courses(plan("looped-bfs", 4, 2, 4096)) == []
+def test_a_timeline_of_all_forwards_first_that_is_too_long_is_not_told() -> None:
+    assert timelines(plan("looped-bfs", 4, 2, 4096)) == []
 
 
 def refusal(schedule: str, vpp: int, microbatches: int, **parts: Any) -> str:

@@ -19,7 +19,7 @@ from trainfit.resolve.plan import Plan
 from trainfit.specs.job import Job
 
 
-def courses(plan: Plan) -> list[Timeline]:
+def timelines(plan: Plan) -> list[Timeline]:
     framework = framework_of(plan)
     found = [framework.timeline(plan, rank) for rank in range(plan.layout.pipeline.pp)]
     return [each for each in found if each is not None]
@@ -33,7 +33,7 @@ def job(**parts: Any) -> Job:
 def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
     ledger = framework_of(plan).ledger(plan)
     pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
-    for rank, told in enumerate(courses(plan)):
+    for rank, told in enumerate(timelines(plan)):
         placed = place(plan)[rank]
         chunks = [chunk_activations(ledger, each.content) for each in placed]
         firsts = [each.layers.start for each in placed]
@@ -44,7 +44,7 @@ def test_the_highest_pass_is_the_peak_of_the_schedule(plan: Plan) -> None:
 
 @given(plans())
 def test_what_is_kept_is_given_back(plan: Plan) -> None:
-    for told in courses(plan):
+    for told in timelines(plan):
         assert told.passes[-1].kept_bytes == 0
         assert all(0 <= each.kept_bytes <= each.highest_bytes for each in told.passes)
 
@@ -52,7 +52,7 @@ def test_what_is_kept_is_given_back(plan: Plan) -> None:
 @given(plans())
 def test_passes_are_in_order(plan: Plan) -> None:
     pipeline, m = plan.layout.pipeline, plan.batch.num_microbatches
-    for rank, told in enumerate(courses(plan)):
+    for rank, told in enumerate(timelines(plan)):
         ordinals = [each.ordinal for each in told.passes]
         assert all(a < b for a, b in pairwise(ordinals))
         assert ordinals[-1] == told.count - 1
@@ -65,7 +65,7 @@ def test_passes_are_in_order(plan: Plan) -> None:
 def test_every_micro_batch_goes_there_and_back_once() -> None:
     layout = {"num_gpus": 8, "pp": 4, "vpp": 2}
     plan = megatron_plan(job(parallelism=layout, training={"num_microbatches": 8}))
-    for told in courses(plan):
+    for told in timelines(plan):
         runs = [(each.vpp_rank, each.microbatch, each.direction) for each in told.passes]
         assert len(runs) == told.count == len(set(runs)) == 2 * 2 * 8
         for chunk, microbatch, direction in runs:
@@ -77,7 +77,7 @@ def test_every_micro_batch_goes_there_and_back_once() -> None:
 def test_a_long_steady_state_is_told_by_its_cycles() -> None:
     layout = {"num_gpus": 8, "pp": 4, "vpp": 2}
     plan = megatron_plan(job(parallelism=layout, training={"num_microbatches": 4000}))
-    for told in courses(plan):
+    for told in timelines(plan):
         assert told.count == 16_000
         assert len(told.passes) < 100
         gaps = [
@@ -90,17 +90,17 @@ def test_a_long_steady_state_is_told_by_its_cycles() -> None:
 def test_gpipe_runs_every_forward_first() -> None:
     layout = {"num_gpus": 4, "pp": 4, "pipeline_schedule": "gpipe"}
     plan = plan_of(job(parallelism=layout, training={"num_microbatches": 6}))
-    for told in courses(plan):
+    for told in timelines(plan):
         assert [each.direction for each in told.passes] == ["forward"] * 6 + ["backward"] * 6
 
 
 @pytest.mark.parametrize("schedule", ["zb-h1", "dualpipe"])
 def test_a_schedule_known_by_its_bound_has_no_timeline(schedule: str) -> None:
     plan = plan_of(job(parallelism={"num_gpus": 4, "pp": 4, "pipeline_schedule": schedule}))
-    assert courses(plan) == []
+    assert timelines(plan) == []
 
 
-def test_a_course_that_is_too_long_is_not_told() -> None:
+def test_a_timeline_that_is_too_long_is_not_told() -> None:
     layout = {"num_gpus": 4, "pp": 4, "pipeline_schedule": "gpipe"}
     plan = plan_of(job(parallelism=layout, training={"num_microbatches": 100_000}))
-    assert courses(plan) == []
+    assert timelines(plan) == []

@@ -167,7 +167,7 @@ class Number:
     __hash__ = None  # type: ignore[assignment]
 
 
-class Course(NamedTuple):
+class Recording(NamedTuple):
     """What was recorded, as far as it leads to some results: constants behind the inputs, the
     steps that lead to decisions, what was decided, and all other steps.
     """
@@ -190,9 +190,9 @@ class Course(NamedTuple):
         return values
 
 
-def course(
+def recording(
     recorded: RecordedArithmetic, inputs: int, results: Iterable[Number | Hashable]
-) -> tuple[Course, list[int]]:
+) -> tuple[Recording, list[int]]:
     """What leads to these results, and where each of them then stands."""
     wanted = [recorded.place(each) for each in results]
     places = {place: place for place in range(inputs)}
@@ -226,7 +226,7 @@ def course(
     placed(deciding)
     others = leading_to(wanted)
     placed(others)
-    found = Course(
+    found = Recording(
         tuple([recorded.constants[place] for place in constants]),
         tuple(steps(deciding)),
         tuple([(places[place], decision) for place, decision in recorded.decided.items()]),

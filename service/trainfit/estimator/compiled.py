@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import attrgetter, itemgetter
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from trainfit.estimator.arithmetic import Course, RecordedArithmetic, course
+from trainfit.estimator.arithmetic import RecordedArithmetic, Recording, recording
 from trainfit.estimator.legend import Legend
 
 Sizes = TypeVar("Sizes", bound=Legend)
@@ -15,8 +15,8 @@ Given = TypeVarTuple("Given")
 Made = TypeVar("Made")
 Filler = Callable[[list[Any]], Any]
 """Makes something anew of some numbers."""
-MAX_COURSES = 8
-"""Of a program, those met last: other courses are taken where other things are decided."""
+MAX_RECORDINGS = 8
+"""Of a program, those met last: there is another where other things are decided."""
 MAX_COMPILED = 512
 """Some 30 kB each: those of every block of a few models in the ways that a search tries."""
 
@@ -29,14 +29,14 @@ class Compiled(Generic[Sizes, Made]):
     def __init__(self, work: Callable[[Sizes], Made]) -> None:
         self._work = work
         self._missed = 0
-        self._courses: dict[bool, list[tuple[Course, Filler]]] = {}
+        self._recordings: dict[bool, list[tuple[Recording, Filler]]] = {}
 
     def __call__(self, sizes: Sizes) -> Made:
-        """What comes of these sizes. Writing a course down takes three times as long as the work:
+        """What comes of these sizes. To record takes three times as long as the work:
         one that nobody asks for twice should not be.
         """
         inputs = attrgetter(*sizes.NUMBERS)(sizes)
-        known = self._courses.get(sizes.n_gathered > 0, [])
+        known = self._recordings.get(sizes.n_gathered > 0, [])
         for each, fill in known:
             numbers = each.again(inputs)
             if numbers is not None:
@@ -45,19 +45,19 @@ class Compiled(Generic[Sizes, Made]):
         self._missed += 1
         if self._missed % 2:
             return self._work(sizes)
-        self._courses[sizes.n_gathered > 0] = [
+        self._recordings[sizes.n_gathered > 0] = [
             self._recorded(sizes, inputs),
-            *known[: MAX_COURSES - 1],
+            *known[: MAX_RECORDINGS - 1],
         ]
         return self(sizes)
 
-    def _recorded(self, sizes: Sizes, inputs: tuple[int, ...]) -> tuple[Course, Filler]:
-        """The course that the work takes for these sizes."""
+    def _recorded(self, sizes: Sizes, inputs: tuple[int, ...]) -> tuple[Recording, Filler]:
+        """What the work does for these sizes."""
         recorded = RecordedArithmetic()
         given: dict[str, Any] = dict(zip(sizes.NUMBERS, map(recorded.input, inputs), strict=True))
         gathered = given["n"] if sizes.n_gathered else 0
         made = self._work(replace(sizes, **given, n_gathered=gathered))
-        found, places = course(recorded, len(inputs), _leaves(made))
+        found, places = recording(recorded, len(inputs), _leaves(made))
         return found, _filler(made, iter(places))
 
 

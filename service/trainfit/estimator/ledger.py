@@ -110,7 +110,7 @@ class OperationPeak(NamedTuple):
     saved: Tensors = ()
 
     @property
-    def course(self) -> tuple[Tensors, ...]:
+    def timeline(self) -> tuple[Tensors, ...]:
         """The moments in their order, each by what is borrowed then."""
         return self.moments or (self.borrowed,)
 

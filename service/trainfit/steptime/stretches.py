@@ -247,8 +247,8 @@ def _moved(operation: BlockOperation) -> tuple[int, int]:
     """Bytes that an operation reads and writes: every tensor that it touches, once."""
     reads, output = operation.reads, operation.output
     made = (*operation.makes, *([output] if output is not None else []))
-    forward = (*reads, *made, *(each for moment in operation.forward.course for each in moment))
-    backward = (*reads, *(each for moment in operation.backward.course for each in moment))
+    forward = (*reads, *made, *(each for moment in operation.forward.timeline for each in moment))
+    backward = (*reads, *(each for moment in operation.backward.timeline for each in moment))
     return _bytes(forward), _bytes(backward)
 
 

@@ -42,7 +42,7 @@ class Costs(NamedTuple):
 class Alike(NamedTuple):
     """Pipeline `ranks` that ask for the same, or for less than the first of them, and the trace of
     that one. It rests on which of the `shares` of states a rank has. `uneven`, where experts take
-    whatever is routed to them, is its trace in one of many courses that this may take.
+    whatever is routed to them, is its trace as one of many draws has it.
     """
 
     ranks: tuple[int, ...]

@@ -36,7 +36,7 @@ def forward(groups: Iterable[Group]) -> list[Moment]:
 def operations(groups: Iterable[Group]) -> list[BlockOperation]:
     """The operations of each moment of `forward`."""
     every = [each for group in groups for each in group]
-    return [each for each in every for _ in range(len(each.forward.course) + 1)]
+    return [each for each in every for _ in range(len(each.forward.timeline) + 1)]
 
 
 def backward(groups: Sequence[Group]) -> list[Moment]:
@@ -85,13 +85,13 @@ def turns(
 
 def _forward(operation: BlockOperation) -> list[Moment]:
     """What it saves and some moments do not name is made late, what it makes last."""
-    reads, course = _storages(operation.reads), operation.forward.course
+    reads, timeline = _storages(operation.reads), operation.forward.timeline
     early = tuple([each for each in reads if each not in operation.forward.saved])
-    moments = [(*early, *_storages(moment)) for moment in course]
+    moments = [(*early, *_storages(moment)) for moment in timeline]
     made = operation.makes if operation.output is None else (operation.output,)
-    gone = {each for moment in course for each in moment}.difference(course[-1])
+    gone = {each for moment in timeline for each in moment}.difference(timeline[-1])
     still = [each for each in reads if each not in gone]
-    moments.append((*still, *_storages(course[-1]), *_storages(made)))
+    moments.append((*still, *_storages(timeline[-1]), *_storages(made)))
     return moments
 
 
@@ -104,7 +104,7 @@ def _backward(operation: BlockOperation) -> list[Moment]:
     gone = {each for each in early if each not in own}
     moments = [
         (*until_the_end, *leaves, *[each for each in _storages(moment) if each not in gone])
-        for moment in operation.backward.course
+        for moment in operation.backward.timeline
     ]
     return [tuple(own), *moments] if early else moments
 

@@ -81,9 +81,9 @@ def _joined(
     leaving, sent, returned = first[-1][-1], dispatch[-1][-1], experts[-1][-1]
     permuted = leaving.makes[-1] if leaving.kind is OperationKind.PERMUTATION else None
     arrived = sent.makes[-1]
-    output = (returned.makes or returned.forward.course[-1])[-1]
+    output = (returned.makes or returned.forward.timeline[-1])[-1]
     of_output = _gradient(combine[0][0], output) or _like(output)
-    of_arrived = _gradient(experts[0][0], arrived) or experts[0][0].backward.course[-1][0]
+    of_arrived = _gradient(experts[0][0], arrived) or experts[0][0].backward.timeline[-1][0]
     of_tokens = _like(permuted) if permuted is not None else _others(sent, arrived)[0]
     if permuted is not None:
         first = _with_last(first, _without_backward(leaving, _gradient(leaving, permuted)))

@@ -7,12 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
 from trainfit.estimator import cublas
-from trainfit.estimator.frameworks.pytorch.courses import (
-    NOTHING,
-    Courses,
-    StretchPasses,
-    operations,
-)
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
 from trainfit.estimator.frameworks.pytorch.reference import (
     ReferencePasses,
@@ -20,6 +14,12 @@ from trainfit.estimator.frameworks.pytorch.reference import (
     weights_of_copy,
 )
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares
+from trainfit.estimator.frameworks.pytorch.stretch_passes import (
+    NOTHING,
+    PassesByStretch,
+    StretchPasses,
+    operations,
+)
 from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
@@ -35,7 +35,7 @@ class RecordedRank(ABC):
         self._ledger, self._shares, self._content = shares.ledger, shares, content
         self._plan = shares.ledger.plan
         self._placed = list(self._ledger.placed(content))
-        self._courses = Courses(self._ledger)
+        self._passes = PassesByStretch(self._ledger)
         self._recorder = Recorder()
         runs = self._plan.runs_reference
         self._reference = ReferencePasses(self._ledger, content) if runs else None

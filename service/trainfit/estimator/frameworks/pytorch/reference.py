@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.frameworks.pytorch.begun import without_saved
-from trainfit.estimator.frameworks.pytorch.courses import Courses
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
+from trainfit.estimator.frameworks.pytorch.stretch_passes import PassesByStretch
 from trainfit.estimator.ledger import Group, OperationKind
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
@@ -59,12 +59,12 @@ def running(policy: PytorchLedger, content: Content) -> Iterator[ReferencePeak]:
     held = sum([row.bytes for row in operation.tensors])
     returns = BY[preference.by].all_hidden
     frozen = PytorchLedger(frozen_plan(policy.plan))
-    courses = Courses(frozen)
+    passes = PassesByStretch(frozen)
     kinds = frozen.plan.model.pattern
     last = {kind: place for place, kind in enumerate(kinds)}
     for placed in frozen.placed(content._replace(kinds=kinds)):
         if placed.kind is not None and placed.layer == last[placed.kind]:
-            made = courses.of(placed).forward.peak_bytes
+            made = passes.of(placed).forward.peak_bytes
             returned = returns * placed.layer * policy.numbers.act
             yield ReferencePeak(placed, made, held, returned)
 
@@ -79,7 +79,7 @@ class ReferencePasses:
         ledger = PytorchLedger(frozen_plan(policy.plan))
         *before, head = ledger.placed(content._replace(kinds=ledger.plan.model.pattern))
         self._placed = [each if each.kind is not None else _unseen(each) for each in before]
-        self._courses = Courses(ledger)
+        self._passes = PassesByStretch(ledger)
         self._head, self._logits = _up_to_logits(head.groups)
 
     def run(self, recorder: Recorder, number: str, *, has_logits: bool) -> HeldTensor | None:
@@ -88,7 +88,7 @@ class ReferencePasses:
         returned: list[HeldTensor] = []
         for placed in self._placed:
             recorder.moment = f"{number} reference_{placed.name}_forward {placed.layer}"
-            passes, here = self._courses.of(placed), dict[Tensor, HeldTensor]()
+            passes, here = self._passes.of(placed), dict[Tensor, HeldTensor]()
             if passes.read is not None and stream is not None:
                 here[passes.read] = stream
             recorder.run(passes.forward, here)

@@ -52,7 +52,7 @@ class StretchPasses(NamedTuple):
     """The logits that it then reads."""
 
 
-class Courses:
+class PassesByStretch:
     """The passes of the stretches of one model."""
 
     def __init__(self, ledger: PytorchLedger) -> None:

@@ -96,7 +96,7 @@ def _last(operations: Group) -> int:
 
 def _before_saved(operation: BlockOperation) -> int:
     """Bytes that the operation that runs backward first begins with, without what it saved."""
-    first, saved = operation.backward.course[0], operation.backward.saved
+    first, saved = operation.backward.timeline[0], operation.backward.saved
     return sum([each.bytes for each in first]) if saved and not set(first) & set(saved) else 0
 
 

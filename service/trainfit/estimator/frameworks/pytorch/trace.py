@@ -8,10 +8,10 @@ a step (`zero_grad`). Sources: torch/nn/modules/module.py (_apply), torch/optim/
 torch/utils/checkpoint.py.
 """
 
-from trainfit.estimator.frameworks.pytorch.courses import release_cached
 from trainfit.estimator.frameworks.pytorch.optimizers import width_of
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
+from trainfit.estimator.frameworks.pytorch.stretch_passes import release_cached
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
@@ -106,9 +106,9 @@ class _TracedRank(RecordedRank):
     ) -> list[HeldTensor]:
         """A forward and a backward. Answers the gradients that they leave."""
         recorder, here = self._recorder, [dict[Tensor, HeldTensor]() for _ in self._placed]
-        courses = [self._courses.of(placed, passing=adding) for placed in self._placed]
+        every = [self._passes.of(placed, passing=adding) for placed in self._placed]
         stream: HeldTensor | None = None
-        for placed, passes, own in zip(self._placed, courses, here, strict=True):
+        for placed, passes, own in zip(self._placed, every, here, strict=True):
             recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
             if workspaces and placed is self._placed[1]:
                 recorder.make(self._workspace)
@@ -117,10 +117,10 @@ class _TracedRank(RecordedRank):
             recorder.run(passes.forward, own)
             self._after_reference(passes, own, number)
             stream = own.pop(passes.made) if passes.made is not None else None
-        release_cached(recorder, zip(courses, here, strict=True))
+        release_cached(recorder, zip(every, here, strict=True))
         gradient: HeldTensor | None = None
         gradients: list[HeldTensor] = []
-        for placed, passes, own in reversed([*zip(self._placed, courses, here, strict=True)]):
+        for placed, passes, own in reversed([*zip(self._placed, every, here, strict=True)]):
             recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
             if not placed.runs_backward:
                 recorder.release(*own.values())

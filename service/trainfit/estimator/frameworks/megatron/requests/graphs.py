@@ -32,7 +32,7 @@ STEP = "graphs"
 """What the moments of a step with graphs are of."""
 CAPTURE = f"{STEP} capture"
 
-Course = list[tuple[Moment, bool]]
+MarkedMoments = list[tuple[Moment, bool]]
 """Moments, and whether a graph has them."""
 
 
@@ -67,19 +67,19 @@ class Divided:
 
     def of_read(self, stretch: MegatronStretch, *, held: bool) -> Tensor | None:
         """The gradient before a stretch."""
-        return self._course(stretch, held)[1]
+        return self._marked_backward(stretch, held)[1]
 
     def _captured(self, stretch: MegatronStretch) -> Captured:
-        course, within = _forward_course(stretch), self._within(stretch)
-        inside = [moment for moment, captured in course if captured]
-        beside = frozenset([each for moment, captured in course if not captured for each in moment])
+        marked, within = _marked_forward(stretch), self._within(stretch)
+        inside = [moment for moment, captured in marked if captured]
+        beside = frozenset([each for moment, captured in marked if not captured for each in moment])
         read = [each for moment in inside for each in moment if each not in within]
         inputs = dict.fromkeys((*read, *_some(stretch.mask)))
         last = within & {stretch.made}
         outputs = tuple([each for each in within if each in beside or each in last])
         kept = (stretch.kept & within).union(outputs)
         forward = turns([_only(moment, within) for moment in inside], (), kept)
-        back, of_read = self._course(stretch, held=True)
+        back, of_read = self._marked_backward(stretch, held=True)
         made = kept | _made(back, _known(stretch), captured=True)
         moments = [_only(moment, made) for moment, captured in back if captured]
         handed = tuple([each for each in (of_read,) if each in made and each is not None])
@@ -90,42 +90,44 @@ class Divided:
 
     def _forward(self, stretch: MegatronStretch, given: bool) -> Passage:
         elsewhere = self._within(stretch) | _some(None if given else stretch.read)
-        course = _forward_course(stretch)
-        allowed = frozenset([each for moment, _ in course for each in moment]) - elsewhere
-        moments = [_only(moment, allowed) for moment, _ in course]
+        marked = _marked_forward(stretch)
+        allowed = frozenset([each for moment, _ in marked for each in moment]) - elsewhere
+        moments = [_only(moment, allowed) for moment, _ in marked]
         kept = (self._kept(stretch) | _some(stretch.made)) & allowed
         return Passage(turns(moments, allowed & _some(stretch.read), kept))
 
     def _backward(self, stretch: MegatronStretch, read: bool, given: bool, held: bool) -> Passage:
-        course, of_read = self._course(stretch, held)
+        marked, of_read = self._marked_backward(stretch, held)
         kept = self._kept(stretch) - _some(None if read else stretch.read)
         incoming = _some(stretch.of_made if given else None)
-        between = incoming | _made(course, _known(stretch), captured=False)
+        between = incoming | _made(marked, _known(stretch), captured=False)
         beside = kept | between
-        moments = [_only(moment, between if captured else beside) for moment, captured in course]
+        moments = [_only(moment, between if captured else beside) for moment, captured in marked]
         handed = (_some(of_read) & between) | (incoming if held else frozenset())
         return Passage(turns(moments, (*kept, *incoming), handed))
 
     def _kept(self, stretch: MegatronStretch) -> frozenset[Tensor]:
         """What backward reads beside graphs of what forward made there."""
-        back, _ = self._course(stretch, held=True)
+        back, _ = self._marked_backward(stretch, held=True)
         read = frozenset([each for moment, captured in back if not captured for each in moment])
         return (stretch.kept & read) - self._within(stretch)
 
-    def _course(self, stretch: MegatronStretch, held: bool) -> tuple[Course, Tensor | None]:
+    def _marked_backward(
+        self, stretch: MegatronStretch, held: bool
+    ) -> tuple[MarkedMoments, Tensor | None]:
         """Backward, and the gradient before the stretch. To what others hold, and to what comes
         from beside a graph or goes there, no part adds its own in place.
         """
-        course: Course = []
+        marked: MarkedMoments = []
         flow, own, where = stretch.of_made, not held, False
         for number, step in enumerate(stretch.backward):
             before = _some(flow)
             if not step.adds:
-                course.append(((*before, *step.moment), step.captured))
+                marked.append(((*before, *step.moment), step.captured))
             elif step.captured is not where or not own:
                 flow, own, where = self._sum(stretch, number), True, step.captured
-                course.append(((*before, *step.moment, flow), step.captured))
-        return course, flow if stretch.of_read is stretch.of_made else stretch.of_read
+                marked.append(((*before, *step.moment, flow), step.captured))
+        return marked, flow if stretch.of_read is stretch.of_made else stretch.of_read
 
 
 class RankWithGraphs(RankRequests):
@@ -289,12 +291,12 @@ class RankWithGraphs(RankRequests):
         return gradient
 
 
-def _forward_course(stretch: MegatronStretch) -> Course:
+def _marked_forward(stretch: MegatronStretch) -> MarkedMoments:
     return [(each, number in stretch.captured) for number, each in enumerate(stretch.forward)]
 
 
 def _within(stretch: MegatronStretch) -> frozenset[Tensor]:
-    return _made(_forward_course(stretch), _some(stretch.read), captured=True)
+    return _made(_marked_forward(stretch), _some(stretch.read), captured=True)
 
 
 def _known(stretch: MegatronStretch) -> frozenset[Tensor]:
@@ -303,10 +305,10 @@ def _known(stretch: MegatronStretch) -> frozenset[Tensor]:
     return stretch.kept.union(named, _some(stretch.of_made))
 
 
-def _made(course: Course, known: Set[Tensor], *, captured: bool) -> frozenset[Tensor]:
+def _made(marked: MarkedMoments, known: Set[Tensor], *, captured: bool) -> frozenset[Tensor]:
     """What comes in moments that graphs have, or in others, beside what is known before."""
     where: dict[Tensor, bool] = {}
-    for moment, graphed in course:
+    for moment, graphed in marked:
         for each in moment:
             where.setdefault(each, graphed)
     return frozenset([each for each, at in where.items() if at is captured and each not in known])

@@ -300,7 +300,7 @@ def reversed_steps(
 
 def _incoming(group: Group) -> Moment:
     """What the first product of a group reads backward."""
-    return group[0].backward.course[0][:1]
+    return group[0].backward.timeline[0][:1]
 
 
 def block_input(groups: Sequence[Group]) -> Tensor | None:

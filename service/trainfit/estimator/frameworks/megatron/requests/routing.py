@@ -25,9 +25,9 @@ def is_uneven(plan: MegatronPlan) -> bool:
     return plan.model.has_experts and plan.layout.ep > 1 and not plan.routing.pad_to_capacity
 
 
-def layers(stretches: ModelStretches, memo: Memo, course: int) -> Callable[[int], MegatronStretch]:
-    """A layer of a kind each time with one of the loads, in one of many courses."""
-    loaded, choose = memo(_loaded, stretches), Random(course).choice
+def layers(stretches: ModelStretches, memo: Memo, draw: int) -> Callable[[int], MegatronStretch]:
+    """A layer of a kind each time with one of the loads, as one of many draws has it."""
+    loaded, choose = memo(_loaded, stretches), Random(draw).choice
     return lambda kind: choose(loaded[kind]) if kind in loaded else stretches.layer(kind)
 
 

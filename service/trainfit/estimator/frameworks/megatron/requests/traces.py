@@ -103,12 +103,12 @@ class Traces:
             self._plan, [self._chunk(number, index, each) for index, each in contents]
         )
 
-    def steps(self, number: int, course: int | None = None) -> StepRequests:
-        """What its forwards and backwards ask for; in a `course`, as many rows as happen to be
+    def steps(self, number: int, draw: int | None = None) -> StepRequests:
+        """What its forwards and backwards ask for; of a `draw`, as many rows as happen to be
         routed to its experts.
         """
         contents, stretches = self._contents[number], self._stretches
-        layer = None if course is None else uneven_layers(stretches, self._memo, course)
+        layer = None if draw is None else uneven_layers(stretches, self._memo, draw)
         standing = self._standing(contents)
         graphed = self._plan.framework.cuda_graph_impl != "none"
         kinds = (
@@ -118,7 +118,7 @@ class Traces:
         )
         kind = kinds[graphed]
         rank = kind(self._plan, self._ledger, stretches, number, contents, standing, layer)
-        return rank.steps() if course is None else rank.steps(LATER_STEPS)
+        return rank.steps() if draw is None else rank.steps(LATER_STEPS)
 
     def _layer_copies(self, kind: int | None) -> tuple[int, ...]:
         """Bytes of each copy that the linears of a kind of layer, or of a multi-token prediction,
@@ -197,9 +197,9 @@ class RankTraces:
         """The shares in the order of what they are dealt, most first."""
         return sorted(shares, key=self._model.states_of, reverse=True)
 
-    def uneven(self, share: int, course: int) -> Trace:
+    def uneven(self, share: int, draw: int) -> Trace:
         """The trace with as many rows as happen to be routed to its experts."""
-        return self._with(self._traces.steps(self._number, course), share)
+        return self._with(self._traces.steps(self._number, draw), share)
 
     def _with(self, steps: StepRequests, share: int) -> Trace:
         loaded = self._loaded

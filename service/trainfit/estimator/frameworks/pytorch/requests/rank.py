@@ -9,7 +9,6 @@ from itertools import chain
 from math import ceil
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.courses import NOTHING, StretchPasses, release_cached
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, adds_each
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
@@ -19,6 +18,11 @@ from trainfit.estimator.frameworks.pytorch.requests.fsdp2 import Fsdp2Requests
 from trainfit.estimator.frameworks.pytorch.requests.unit import units_of
 from trainfit.estimator.frameworks.pytorch.states import Shares
 from trainfit.estimator.frameworks.pytorch.step import is_loss_outside, leaves_last_layer_whole
+from trainfit.estimator.frameworks.pytorch.stretch_passes import (
+    NOTHING,
+    StretchPasses,
+    release_cached,
+)
 from trainfit.estimator.frameworks.pytorch.trace import programs_tell_order
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
@@ -128,7 +132,7 @@ class _ReplayedRank(RecordedRank):
             if not self._stays(place):
                 self._engine.after_forward(place)
         self._engine.end_forward()
-        passes = map(self._passes, self._placed)
+        passes = map(self._passes_of, self._placed)
         release_cached(self._recorder, zip(passes, self._here, strict=True))
         if begins:
             self._recorder.make(self._workspace)
@@ -174,9 +178,9 @@ class _ReplayedRank(RecordedRank):
         if place and (parameters.unit.weights or is_root):
             self._engine.prefetch(place - 1, self._runs[place - 1].parameters)
 
-    def _passes(self, placed: PlacedGroups) -> StretchPasses:
+    def _passes_of(self, placed: PlacedGroups) -> StretchPasses:
         """The passes of a stretch in this micro-batch."""
-        return self._courses.of(placed, passing=self._engine.takes_each)
+        return self._passes.of(placed, passing=self._engine.takes_each)
 
     def _stays(self, place: int) -> bool:
         """Whether a unit is left whole behind its forward: that of the head always is."""
@@ -190,7 +194,7 @@ class _ReplayedRank(RecordedRank):
         if placed.name == "head" and is_loss_outside(self._plan):
             self._engine.end_forward()
         self._recorder.moment = f"{number} {placed.name}_forward {placed.layer}"
-        passes = self._passes(placed)
+        passes = self._passes_of(placed)
         if passes.read is not None and stream is not None:
             here[passes.read] = stream
         self._recorder.run(passes.forward, here)
@@ -206,7 +210,7 @@ class _ReplayedRank(RecordedRank):
         if not placed.runs_backward:
             self._recorder.release(*own.values())
             return gradient, []
-        passes = self._passes(placed)
+        passes = self._passes_of(placed)
         if passes.of_made is not None and gradient is not None:
             own[passes.of_made] = gradient
         if passes.again is not NOTHING:
@@ -237,7 +241,7 @@ class _ReplayedRank(RecordedRank):
         index = self._runs[place].stretches[-1]
         placed = self._placed[index]
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
-        self._recorder.run(self._passes(placed).loss, self._here[index])
+        self._recorder.run(self._passes_of(placed).loss, self._here[index])
 
     def _embedding_share(self) -> int:
         """Under tensor parallelism alone the embedding's gradient is a part of a whole one, and

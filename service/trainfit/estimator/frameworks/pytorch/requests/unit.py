@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from trainfit.estimator.frameworks.pytorch.courses import operations
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import (
@@ -15,6 +14,7 @@ from trainfit.estimator.frameworks.pytorch.states import (
     shard,
     stored_share,
 )
+from trainfit.estimator.frameworks.pytorch.stretch_passes import operations
 from trainfit.estimator.frameworks.pytorch.units import Unit
 from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
