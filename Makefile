@@ -88,7 +88,6 @@ bench: $(TEST_READY) ## Time the estimator, the command line and the service
 .PHONY: oracle
 oracle: $(ORACLE_READY) ## Run PyTorch's steps anew and compare with the recorded ones, to the byte
 	$(ORACLE_VENV)/bin/python -m tests.oracle --check --live tests/data/torch_steps_here.jsonl
-	$(ORACLE_VENV)/bin/python -m tests.device --rehearse
 
 .PHONY: parsers
 parsers: $(PARSERS_READY) $(TEST_READY) ## Compare what is read of launches with what the programs' own parsers make of them
