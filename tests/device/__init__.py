@@ -2,6 +2,8 @@
 
     python -m tests.device tests/device/cases_transformers.jsonl -o ROWS.jsonl --record FOLDER
     python -m tests.device.contexts -o CONTEXTS.jsonl
+    python -m tests.device.kernels > KERNELS.jsonl
+    python -m tests.device.watched -o FOLDER
 
 It needs PyTorch 2.11 or later, transformers, peft, trl, bitsandbytes and liger-kernel; for their
 cases megatron-core 0.19, and torchtitan 0.2.2 with torchao; and no network. What CUDA is asked
