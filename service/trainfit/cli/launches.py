@@ -111,7 +111,7 @@ def _formats(path: Path, text: str) -> list[str]:
     """The formats that the file alone is recognised as; a script is one whatever it starts."""
     from trainfit.launch.commands.unwrap import programs_of
     from trainfit.launch.errors import LaunchError
-    from trainfit.launch.read import recognised
+    from trainfit.launch.find import recognised
 
     try:
         launch = Launch(files=(LaunchFile(path=path.as_posix(), content=text),))

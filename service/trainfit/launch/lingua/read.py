@@ -40,6 +40,12 @@ COPIED: Mapping[str, tuple[str, int]] = {
 LINGUA: Mapping[str, Any] = {"model.dim": 512, "model.n_layers": 8, "model.multiple_of": 256}
 MOST = 64
 """Times that a feed-forward network is wider than lingua's own."""
+NORMS = 3
+"""Of a layer two, and a third to spare for the last one of the model."""
+PROBED = 4 + 4 + 4 + 4 + 8 + 4
+"""Bytes of an element of which statistics are made: fp32, its size, its distance from the mean and
+that to a power, in fp64 for its mean, and a copy to spare (lingua/probe.py: _get_stats).
+"""
 DTYPES = {"fp32": "fp32", "bf16": "bf16"}
 
 
@@ -240,10 +246,6 @@ def _compile(reading: Reading, draft: Draft) -> None:
     draft.leave_out(setting or Setting(key, False, WHOSE, None), effect)
 
 
-NORMS = 3
-"""Of a layer two, and a third to spare for the last one of the model."""
-
-
 def _tokens(draft: Draft) -> int:
     """Of a micro-batch."""
     samples = draft.get("/training/micro_batch_size") or 1
@@ -275,12 +277,6 @@ def _recompute(reading: Reading, draft: Draft) -> None:
             within={"/training/recompute/granularity": "selective"},
         )
         draft.leave_out(setting, effect)
-
-
-PROBED = 4 + 4 + 4 + 4 + 8 + 4
-"""Bytes of an element of which statistics are made: fp32, its size, its distance from the mean and
-that to a power, in fp64 for its mean, and a copy to spare (lingua/probe.py: _get_stats).
-"""
 
 
 def _probe(reading: Reading, draft: Draft) -> None:
