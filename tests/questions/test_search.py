@@ -58,6 +58,15 @@ def test_a_floor_of_tokens_takes_more_gpus() -> None:
     assert few.num_gpus < floored.num_gpus
 
 
+def test_micro_batches_that_do_not_divide_the_global_batch_leave_nothing_and_say_why() -> None:
+    training = {"global_batch_size": 64, "seq_length": 4096, "micro_batch_size": 65536}
+    found = search({**LLAMA, "training": training})
+    assert not found.best
+    [reason] = {each.example for each in found.tried.fell if each.why == "refused"}
+    assert reason is not None
+    assert "64 samples do not divide into micro-batches of 65536 over" in reason
+
+
 def test_a_larger_value_than_the_largest_found_does_not_fit() -> None:
     job = {**LLAMA, "parallelism": {"num_gpus": 1}, "gpu": "H200"}
     [longest] = search(job, "longest_sequence", best=1).best

@@ -56,8 +56,15 @@ def laid_out(ground: Ground, num_gpus: int, most: int, tally: Tally) -> Iterator
         if micro_batches(job, dp):
             yield sizes
         else:
-            total = job.training.global_batch_size
-            tally.fell("refused", f"{total} samples do not divide over {dp} data-parallel ranks")
+            tally.fell("refused", _not_divided(job, dp))
+
+
+def _not_divided(job: Job, dp: int) -> str:
+    training = job.training
+    pinned = "micro_batch_size" in training.model_fields_set
+    batches = f"into micro-batches of {training.micro_batch_size} " if pinned else ""
+    ranks = "1 data-parallel rank" if dp == 1 else f"{dp} data-parallel ranks"
+    return f"{training.global_batch_size} samples do not divide {batches}over {ranks}"
 
 
 def prospect(

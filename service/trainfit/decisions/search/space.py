@@ -137,14 +137,13 @@ def _strategies(job: Job, pp: int, *, compared: bool) -> Sequence[ShardingStrate
 def micro_batches(job: Job, dp: int) -> Sequence[int]:
     """Sizes of a micro-batch that make up a rank's share of the global batch."""
     training = job.training
-    if "micro_batch_size" in training.model_fields_set:
-        return (training.micro_batch_size,)
     total, length = training.global_batch_size, training.seq_length
+    pinned = "micro_batch_size" in training.model_fields_set
     return [
         size
-        for size in MICRO_BATCHES
+        for size in ((training.micro_batch_size,) if pinned else MICRO_BATCHES)
         if (total is None or total % (size * dp) == 0)
-        and (size == 1 or size * length <= ENOUGH_TOKENS)
+        and (pinned or size == 1 or size * length <= ENOUGH_TOKENS)
     ]
 
 
