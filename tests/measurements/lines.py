@@ -79,6 +79,20 @@ LINES = [
         rank=0,
     ),
     Line(
+        "megatron",
+        "[Rank 0] (memory phase: setup) memory (MB) | allocated: 1.00 | max allocated: 2.00 | "
+        "reserved: 3.00 | max reserved: 4.00 | total device memory used: 9.00 | nccl memory (MB): "
+        "total: 2.50 | outside reserved residual: 3.50",
+        {
+            CURRENT: MIB,
+            PEAK: 2 * MIB,
+            RESERVED: 3 * MIB,
+            MOST_RESERVED: 4 * MIB,
+            "device_used": 9 * MIB,
+        },
+        rank=0,
+    ),
+    Line(
         "megatron-bridge",
         "[Rank 8] (after 2 iterations) memory (GB) | mem-allocated-gigabytes: 12.346 | "
         "mem-active-gigabytes: 12.347 | mem-inactive-gigabytes: 0.51234 | mem-reserved-gigabytes: "
@@ -101,6 +115,13 @@ LINES = [
     Line(
         "primus",
         " iteration 5/ 50 | hip mem usage/free/total/usage_ratio: 120.50GB/71.20GB/191.70GB/62.86%",
+        {"device_used": 120.5 * GIB, "device_capacity": 191.7 * GIB},
+        step=5,
+    ),
+    Line(
+        "primus",
+        " iteration 5/ 50 | rocm mem usage/free/total/usage_ratio: "
+        "120.50GiB/71.20GiB/191.70GiB/62.86%",
         {"device_used": 120.5 * GIB, "device_capacity": 191.7 * GIB},
         step=5,
     ),
@@ -245,6 +266,71 @@ LINES = [
         "'step_peak_memory_reserved_MB': 47172.0, 'total_peak_memory_reserved_MB': 47172.0}",
         {PEAK: 26279.24 * MIB, MOST_RESERVED: 47172 * MIB},
         step=12,
+    ),
+    Line(
+        "automodel",
+        "step 9 | epoch 0 | loss 0.6974 | grad_norm 1.5436 | lr 1.00e-05 | mem 24.90 GiB | tps "
+        "11278.56(1409.82/gpu) | num_label_tokens 21541",
+        {PEAK: 24.9 * GIB},
+        step=9,
+    ),
+    Line(
+        "automodel",
+        '{"step": 9, "epoch": 0, "timestamp": "2026-08-10T15:55:20.123Z", "loss": 0.6974, "lr": '
+        '1e-05, "mem": 24.896484375, "tps": 11278.56, "tps_per_gpu": 1409.82}',
+        {PEAK: 24.896484375 * GIB},
+        step=9,
+    ),
+    Line(
+        "lingua",
+        '{"global_step": 10, "acc_step": 0, "speed/wps": 24123.5, "speed/curr_iter_time": 0.34, '
+        '"memory/max_active_gib": 61.25, "memory/max_active_pct": 77.4, "memory/max_reserved_gib": '
+        '66.5, "memory/max_reserved_pct": 84.0, "memory/num_alloc_retries": 0, "memory/num_ooms": '
+        '0, "memory/power_draw": 644123, "loss/out": 3.2}',
+        {MOST_ACTIVE: 61.25 * GIB, MOST_RESERVED: 66.5 * GIB},
+        step=10,
+    ),
+    Line(
+        "litgpt",
+        "| - Memory Used               :  6.13 GB                                        ",
+        {PEAK: 6.13 * GB},
+    ),
+    Line(
+        "llama-factory",
+        '{"current_steps": 10, "total_steps": 336, "loss": 1.53, "throughput": 1234.5, '
+        '"vram_allocated": 21.34, "vram_reserved": 23.62}',
+        {PEAK: 21.34 * GIB, MOST_RESERVED: 23.62 * GIB},
+        step=10,
+    ),
+    Line(
+        "composer",
+        "         Train memory/current_inactive_mem: 0.6447",
+        {SPLIT: 0.6447 * GB},
+    ),
+    Line(
+        "composer",
+        "         Train memory/peak_reserved_mem: 51.3280",
+        {MOST_RESERVED: 51.328 * GB},
+    ),
+    Line(
+        "slime",
+        "[Rank 3] Memory-Usage after wake_up model (cleared before print): {'gpu': '3', "
+        "'total_GB': 139.81, 'free_GB': 60.12, 'used_GB': 79.69, 'allocated_GB': 70.31, "
+        "'reserved_GB': 72.5}",
+        {
+            "device_capacity": 139.81 * GIB,
+            "device_free": 60.12 * GIB,
+            "device_used": 79.69 * GIB,
+            CURRENT: 70.31 * GIB,
+            RESERVED: 72.5 * GIB,
+        },
+        rank=3,
+    ),
+    Line(
+        "slime",
+        "[Rank 3] Peak-Memory actor_train: max_allocated_GB=100.25, max_reserved_GB=110.5",
+        {PEAK: 100.25 * GIB, MOST_RESERVED: 110.5 * GIB},
+        rank=3,
     ),
     Line(
         "verl",

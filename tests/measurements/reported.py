@@ -9,13 +9,16 @@ from typing import NamedTuple
 from tests.measurements.lines import (
     ACTIVE,
     CURRENT,
+    GB,
     GIB,
     KIB,
     MIB,
     MOST_ACTIVE,
     MOST_RESERVED,
+    MOST_SPLIT,
     PEAK,
     RESERVED,
+    SPLIT,
 )
 
 
@@ -273,12 +276,12 @@ LOGS = [
         tokens=(45.71133041381836,),
     ),
     Log(
-        "mosaicml/llm-foundry#117, whose words are others'",
+        "mosaicml/llm-foundry#117, before its peaks were told",
         "         Train memory/allocated_mem: 3.8951\n"
         "         Train memory/reserved_mem: 13.5500\n"
         "         Train memory/alloc_retries: 3\n",
-        [],
-        unread=3,
+        [Told(CURRENT, 3.8951 * GB), Told(RESERVED, 13.55 * GB)],
+        retries=(3,),
     ),
     Log(
         "huggingface/optimum-habana#89, on another kind of card",
@@ -337,6 +340,165 @@ LOGS = [
         [],
         retries=(1, 1),
         unread=1,
+    ),
+    Log(
+        "deepspeedai/DeepSpeedExamples#323, what cuBLAS had no room for",
+        "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling "
+        "`cublasCreate(handle)`\n",
+        [],
+        retries=(1,),
+    ),
+    Log(
+        "NVIDIA/nccl#1235, what NCCL had no room for in older words",
+        "ng30903:3063028:3066152 [3] include/alloc.h:178 NCCL WARN Cuda failure 'out of memory'\n"
+        "ng30903:3063028:3066152 [3] include/alloc.h:185 NCCL WARN Failed to CUDA calloc 6291456 "
+        "bytes\n",
+        [],
+        retries=(1,),
+    ),
+    Log(
+        "NVIDIA-NeMo/Automodel#3473, whose peak is of each step",
+        "2026-08-10 15:55:20 | INFO | root | step 9 | epoch 0 | loss 0.6974 | grad_norm 1.5436 | "
+        "lr 1.00e-05 | mem 24.90 GiB | tps 11278.56(1409.82/gpu) | num_label_tokens 21541\n"
+        "2026-08-10 15:55:23 | INFO | root | step 10 | epoch 0 | loss 0.8534 | grad_norm 1.5040 | "
+        "lr 1.00e-05 | mem 29.67 GiB | tps 13746.23(1718.28/gpu) | num_label_tokens 29550\n",
+        [Told(PEAK, 24.9 * GIB, None, 9), Told(PEAK, 29.67 * GIB, None, 10)],
+        tokens=(1409.82, 1718.28),
+    ),
+    Log(
+        "princeton-nlp/LLM-Shearing#24, Composer in decimal gigabytes",
+        "[batch=366/48000]:\n"
+        "         Train time/token: 382730240\n"
+        "         Train memory/current_allocated_mem: 9.7173\n"
+        "         Train memory/current_active_mem: 9.7173\n"
+        "         Train memory/current_inactive_mem: 0.6447\n"
+        "         Train memory/current_reserved_mem: 51.3280\n"
+        "         Train memory/peak_allocated_mem: 44.6420\n"
+        "         Train memory/peak_active_mem: 44.8020\n"
+        "         Train memory/peak_inactive_mem: 17.7940\n"
+        "         Train memory/peak_reserved_mem: 51.3280\n"
+        "         Train memory/alloc_retries: 0\n"
+        "         Train trainer/device_train_microbatch_size: 16\n",
+        [
+            Told(counter, size * GB)
+            for counter, size in (
+                (CURRENT, 9.7173),
+                (ACTIVE, 9.7173),
+                (SPLIT, 0.6447),
+                (RESERVED, 51.328),
+                (PEAK, 44.642),
+                (MOST_ACTIVE, 44.802),
+                (MOST_SPLIT, 17.794),
+                (MOST_RESERVED, 51.328),
+            )
+        ],
+        retries=(0,),
+    ),
+    Log(
+        "areal-project/AReaL#1157, with verl's function behind another word",
+        "(AReaL) 20260409-23:04:52.389 TestExamples INFO: [Example Output] (AReaL) "
+        "20260409-23:04:52.389 IOStruct INFO: Memory-Usage critic values: memory allocated (GB): "
+        "7.08, memory reserved (GB): 16.29, device memory used/total (GB): 52.89/139.81\n",
+        [
+            Told(CURRENT, 7.08 * GIB),
+            Told(RESERVED, 16.29 * GIB),
+            Told("device_used", 52.89 * GIB),
+            Told("device_capacity", 139.81 * GIB),
+        ],
+    ),
+    Log(
+        "NVIDIA-NeMo/Megatron-Bridge#841, cut by a terminal, with the FLOPs of an older release",
+        "[Rank 0] (after 10 iterations) memory (MB) | allocated: 11908.05029296875 | max alloca\n"
+        "ted: 12712.43603515625 | reserved: 12954.0 | max reserved: 12954.0\n"
+        "Step Time : 14.26s GPU utilization: 58.2TFLOP/s/GPU\n",
+        [Told(CURRENT, 11908.05029296875 * MIB, 0, 10)],
+        unread=1,
+    ),
+    Log(
+        "NVIDIA-NeMo/Megatron-Bridge#682, glued to a count, and torn at the end",
+        "Number of parameters in transformer layers in billions:  6.98 [2025-09-17 22:26:24] "
+        "iteration        1/      25 | consumed samples:            8 | elapsed time per iteration "
+        "(ms): 69179.8 | learning rate: 1.500000E-07 | global batch size:     8 |\n"
+        "Theoretical memory footprints: weight and optimizer=38972.29 MB\n"
+        "[Rank 4] (after 1 iterations) memory (MB) | allocated: 21540.77294921875 | max allocated: "
+        "21540.7734375 | reserved: 31336.0 | max reserved: 31336.0\n"
+        "[Rank 3] (after 1 iterations) me\n",
+        megatron([21540.77294921875, 21540.7734375, 31336.0, 31336.0], 4, 1),
+        seconds=(69.1798,),
+        unread=1,
+    ),
+    Log(
+        "founder-phi2-lora, litgpt's table",
+        "| - Training Time             :  184.27 s\n"
+        "| - Tok/sec                   :  1249.93 tok/s\n"
+        "| Memory Usage                                                                 \n"
+        "| - Memory Used               :  6.13 GB                                        \n",
+        [Told(PEAK, 6.13 * GB)],
+        unread=1,
+    ),
+    Log(
+        "Lightning-AI/litgpt#553, before its table; behind a generation it is another counter",
+        "Training time: 134.21s\n"
+        "Memory used: 13.30 GB\n"
+        "Time for inference: 2.01 sec total, 24.89 tokens/sec\n"
+        "Memory used: 14.21 GB\n",
+        [Told(PEAK, 13.3 * GB)],
+        unread=1,
+    ),
+    Log(
+        "axolotl-ai-cloud/axolotl#2819, with nothing allocated yet",
+        "[2025-06-20 20:51:15,182] [INFO] [axolotl.utils.config.log_gpu_memory_usage:107] "
+        "[PID:76471] [RANK:0] cuda memory usage baseline: 0.000GB (+0.554GB misc)    \n",
+        [Told(CURRENT, 0, 0), Told("device_used", 0.554 * GIB, 0)],
+    ),
+    Log(
+        "modelscope/ms-swift#3399, which a progress bar has cut",
+        "...{'loss': 0.10009546, 'token_acc': 0.98598949, 'learning_rate': 5.415e-05, "
+        "'memory(GiB)': 75.22, 'train_speed(iter/s)': 0.051415, 'epoch': 0.05, "
+        "'global_step/max_steps': '600/22156', 'percentage': '2.71%', 'elapsed_tim\n"
+        "e': '3h 14m 25s', 'remaining_time': '4d 20h 25m 7s'}\n",
+        [Told(MOST_RESERVED, 75.22 * GIB, None, 600)],
+    ),
+    Log(
+        "huggingface/trl#2784, DeepSpeed with all on the host",
+        "[2025-02-07 01:13:40,037] [INFO] [utils.py:781:see_memory_usage] After creating fp32 "
+        "partitions\n"
+        "[2025-02-07 01:13:40,037] [INFO] [utils.py:782:see_memory_usage] MA 0.0 GB         Max_MA "
+        "0.0 GB         CA 0.77 GB         Max_CA 1 GB\n"
+        "[2025-02-10 07:34:25,340] [INFO] [utils.py:782:see_memory_usage] MA 0.0 GB         Max_MA "
+        "0.0 GB         CA 0.0 GB         Max_CA 0 GB \n",
+        deepspeed(0, 0, 0.77, 1),
+        unread=1,
+    ),
+    Log(
+        "AMD-AGI/Primus#317, since its units are called GiB",
+        "[20251202 09:12:08][rank-7/8][INFO ] [--------trainer.py:2560] :  iteration      126/"
+        "    5000 | elapsed time per iteration (ms): 13372.8/13364.7 | rocm mem usage/free/total/"
+        "usage_ratio: 153.81GiB/102.17GiB/255.98GiB/60.09% | rank-3 rocm max mem usage/usage_ratio"
+        ": 157.25GiB/61.43% | throughput per GPU (TFLOP/s/GPU): 567.6/568.0 |\n",
+        [
+            Told("device_used", 153.81 * GIB, 7, 126),
+            Told("device_capacity", 255.98 * GIB, 7, 126),
+            Told("device_used", 157.25 * GIB, 3),
+        ],
+        seconds=(13.3728,),
+    ),
+    Log(
+        "what speaks of memory in words of its own: PrimeIntellect-ai/prime-rl#1126, "
+        "Alpha-VLLM/LLaMA2-Accessory#48, rwth-i6/returnn#1626, ml-explore/mlx-examples#724, "
+        "EleutherAI/gpt-neox#631, microsoft/onnxruntime#19620, ecmwf/WeatherGenerator#2628, "
+        "NVIDIA/nccl#1284",
+        "12:54:25 SUCCESS Step 1 | Time: 0.58s | Loss: 12.3125 | Peak Mem.: 7.8/23.7 GiB (32.9%)\n"
+        "[03:23:49.951215] Epoch: [0]  [1480/1504]  lr: 0.000026  time: 4.5833  max mem: 51710\n"
+        "ep 13 train, step 95, ctc_4 4.363, mem_usage:cuda:0 8.9GB, 0.750 sec/step\n"
+        "Iter 860: Train loss 0.413, Trained Tokens 473342, Peak mem 100.759 GB\n"
+        "Memory Report, Device 0: After iter 1 memory (MB) | allocated: 19613.29 | max allocated: "
+        "21296.51 | reserved: 22138.0 | max reserved: 22138.0Memory Report, Device 1: After iter\n"
+        "rank-0 step 1 memory (MiB) | phase: pre_forward | allocated: 5331 | max allocated: 9039\n"
+        '{"stage": "train", "weathergen.step": 280, "memory.train.max_allocated_gib": 15.09}\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate more than 1EB memory.\n",
+        [],
+        unread=8,
     ),
 ]
 
@@ -532,6 +694,46 @@ ERRORS = [
         ],
     ),
     Log(
+        "intel/intel-extension-for-pytorch#846, PyTorch's own allocator for Intel's GPUs",
+        "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total "
+        "capacity of 15.11 GiB. Of the allocated memory 4.25 GiB is allocated by PyTorch, and "
+        "12.50 MiB is reserved by PyTorch but unallocated. Please use `empty_cache` to release all "
+        "unoccupied cached memory.",
+        [
+            Told("tried_to_allocate", 8 * GIB),
+            Told("device_capacity", 15.11 * GIB),
+            Told(CURRENT, 4.25 * GIB),
+            Told("reserved_unallocated", 12.5 * MIB),
+        ],
+    ),
+    Log(
+        "intel/torch-xpu-ops#5046, as of 2.14",
+        "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 16.00 GiB. GPU 0 has a total "
+        "capacity of 16.48 GiB of which 16.07 GiB is free. Of the allocated memory 0 bytes is "
+        "allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 16 * GIB),
+            Told("device_capacity", 16.48 * GIB),
+            Told("device_free", 16.07 * GIB),
+            Told(CURRENT, 0),
+            Told("reserved_unallocated", 0),
+        ],
+    ),
+    Log(
+        "sgl-project/sglang#29838, Ascend in 2026",
+        "torch.OutOfMemoryError: NPU out of memory. Tried to allocate 72.00 MiB (NPU 0; 61.27 GiB "
+        "total capacity; 56.05 GiB already allocated; 56.05 GiB current active; 5.04 MiB free; "
+        "58.39 GiB reserved in total by PyTorch).If reserved memory is >> allocated memory try",
+        [
+            Told("tried_to_allocate", 72 * MIB),
+            Told("device_capacity", 61.27 * GIB),
+            Told(CURRENT, 56.05 * GIB),
+            Told(ACTIVE, 56.05 * GIB),
+            Told("device_free", 5.04 * MIB),
+            Told(RESERVED, 58.39 * GIB),
+        ],
+    ),
+    Log(
         "predibase/lorax#94, which may not take the whole card",
         "Server error: CUDA out of memory. Tried to allocate 2.00 MiB (GPU 0; 47.54 GiB total "
         "capacity; 23.68 GiB already allocated; 23.44 GiB free; 23.77 GiB allowed; 23.76 GiB "
@@ -546,3 +748,82 @@ ERRORS = [
     ),
 ]
 """Errors of a full memory, whose releases and surroundings print them differently."""
+
+OTHER_ERRORS = [
+    Log(
+        "cubiq/ComfyUI_InstantID#46, of cudaMallocAsync, in lines of its own",
+        "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of "
+        "memory)\n"
+        "Currently allocated     : 11.10 GiB\n"
+        "Requested               : 25.00 MiB\n"
+        "Device limit            : 12.00 GiB\n"
+        "Free (according to CUDA): 0 bytes\n"
+        "PyTorch limit (set by user-supplied memory fraction)\n"
+        "                        : 17179869184.00 GiB\n",
+        [
+            Told(CURRENT, 11.1 * GIB),
+            Told("tried_to_allocate", 25 * MIB),
+            Told("device_capacity", 12 * GIB),
+            Told("device_free", 0),
+        ],
+    ),
+    Log(
+        "Comfy-Org/ComfyUI#7440, on a Mac",
+        "MPS backend out of memory (MPS allocated: 9.57 GiB, other allocations: 17.35 GiB, max "
+        "allowed: 27.20 GiB). Tried to allocate 292.50 MiB on private pool. Use "
+        "PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory allocations\n",
+        [Told(CURRENT, 9.57 * GIB), Told("tried_to_allocate", 292.5 * MIB)],
+    ),
+    Log(
+        "hpcaitech/ColossalAI#4537, three ranks at once, the last of them torn",
+        "torch.cuda.OutOfMemoryErrortorch.cuda: torch.cuda.OutOfMemoryError.OutOfMemoryError: CUDA "
+        "out of memory. Tried to allocate 32.00 GiB (GPU 6; 79.20 GiB total capacity; 54.76 GiB "
+        "already allocated; 22.56 GiB free; 55.44 GiB reserved in total by PyTorch) If reserved "
+        "memory is >> allocated memory try setting PYTORCH_CUDA_ALLOC_CONF: \n"
+        "CUDA out of memory. Tried to allocate 32.00 GiB (GPU 1; 79.20 GiB total capacity; 54.76 "
+        "GiB already allocated; 22.56 GiB free; 55.44 GiB reserved in total by PyTorch) See "
+        "documentation for PYTORCH_CUDA_ALLOC_CONFCUDA out of memory. Tried to allocate 32.00 GiB "
+        "(GPU 0; 79.20 GiB total capacity; 54.76",
+        2
+        * [
+            Told("tried_to_allocate", 32 * GIB),
+            Told("device_capacity", 79.2 * GIB),
+            Told(CURRENT, 54.76 * GIB),
+            Told("device_free", 22.56 * GIB),
+            Told(RESERVED, 55.44 * GIB),
+        ]
+        + [Told("tried_to_allocate", 32 * GIB), Told("device_capacity", 79.2 * GIB)],
+    ),
+    Log(
+        "vllm-project/vllm-ascend#1127, by way of Ray",
+        "(NPURayWorkerWrapper pid=45464) ERROR 06-09 06:57:48 worker_base.py:581] RuntimeError: "
+        "NPU out of memory. Tried to allocate 30.00 MiB (NPU 3; 60.96 GiB total capacity; 60.34 "
+        "GiB already allocated; 60.34 GiB current active; 14.24 MiB free; 60.60 GiB reserved in "
+        "total by PyTorch) If reserved memory is >> allocated memory [repeated 6x across cluster]",
+        [
+            Told("tried_to_allocate", 30 * MIB),
+            Told("device_capacity", 60.96 * GIB),
+            Told(CURRENT, 60.34 * GIB),
+            Told(ACTIVE, 60.34 * GIB),
+            Told("device_free", 14.24 * MIB),
+            Told(RESERVED, 60.6 * GIB),
+        ],
+    ),
+    Log(
+        "NVIDIA-NeMo/RL#3793, whose workers say their rank",
+        "(MegatronPolicyWorker[rank=3] pid=1101, ip=100.64.0.14) torch.OutOfMemoryError: CUDA out "
+        "of memory. Tried to allocate 12.60 GiB. GPU 0 has a total capacity of 79.19 GiB of which "
+        "12.44 GiB is free. Including non-PyTorch memory, this process has 66.74 GiB memory in "
+        "use. Of the allocated memory 60.00 GiB is allocated by PyTorch, and 2.00 GiB is reserved "
+        "by PyTorch but unallocated.",
+        [
+            Told("tried_to_allocate", 12.6 * GIB, 3),
+            Told("device_capacity", 79.19 * GIB, 3),
+            Told("device_free", 12.44 * GIB, 3),
+            Told("process_used", 66.74 * GIB, 3),
+            Told(CURRENT, 60 * GIB, 3),
+            Told("reserved_unallocated", 2 * GIB, 3),
+        ],
+    ),
+]
+"""Others, which no terminal wraps, or which several have written."""

@@ -11,8 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.measurements.lines import CURRENT, GB, GIB, LINES, MIB, MOST_RESERVED, PEAK, Line
-from tests.measurements.reported import ERRORS, LOGS, Log
+from tests.measurements.lines import (
+    CURRENT,
+    GB,
+    GIB,
+    LINES,
+    MIB,
+    MOST_ACTIVE,
+    MOST_RESERVED,
+    PEAK,
+    Line,
+)
+from tests.measurements.reported import ERRORS, LOGS, OTHER_ERRORS, Log
 from trainfit.measurements.documents import TIMELINE
 from trainfit.measurements.formats.pytorch import WHOLE_ERROR
 from trainfit.measurements.formats.trainer_metrics import NAME
@@ -52,7 +62,7 @@ def test_every_format_has_a_line_and_a_name() -> None:
     assert names == {each.format for each in LINES} | {NAME, TIMELINE}
 
 
-@pytest.mark.parametrize("log", [*LOGS, *ERRORS], ids=lambda log: log.source)
+@pytest.mark.parametrize("log", [*LOGS, *ERRORS, *OTHER_ERRORS], ids=lambda log: log.source)
 def test_all_is_read_that_a_reported_log_says(log: Log) -> None:
     found = read(log.text)
     told = [(e.counter, e.rank, e.step) for e in found.measurements]
@@ -118,12 +128,42 @@ GOLDEN = {
             ],
         ),
         ([[1, 2, 3], [[0, 10, 5], [0, 20, 7], [0, 4, 0]]], [(PEAK, 27, None), (CURRENT, 4, None)]),
+        (
+            {
+                "global_step": 500,
+                "log_history": [
+                    {"memory(GiB)": 4.25, "step": 1},
+                    {
+                        "loss": 1.3,
+                        "memory/max_active (GiB)": 124.5,
+                        "memory/max_allocated (GiB)": 122.75,
+                        "memory/device_reserved (GiB)": 0,
+                        "step": 2,
+                    },
+                    {"memory(GiB)": 4.5},
+                ],
+            },
+            [
+                (MOST_RESERVED, 4.25 * GIB, 1),
+                (MOST_ACTIVE, 124.5 * GIB, 2),
+                (PEAK, 122.75 * GIB, 2),
+            ],
+        ),
         ({"max_alloc": 55.0, "gpu": "another program's"}, []),
         ([[1, 2], [[0, 10], [0, 2.5]]], []),
         ([[1], [[-5]]], []),
         ([[], []], []),
     ],
-    ids=["megatron", "bridge", "timeline", "unknown", "no bytes", "less than none", "empty"],
+    ids=[
+        "megatron",
+        "bridge",
+        "timeline",
+        "trainer",
+        "unknown",
+        "no bytes",
+        "less than none",
+        "empty",
+    ],
 )
 def test_a_document_is_read_whole(document: Any, figures: list[tuple[str, float, int]]) -> None:
     for indent in (None, 2):
@@ -150,6 +190,17 @@ def test_lines_that_ranks_glued_together_are_read_apart() -> None:
         (0, "allocated_bytes.all.current", 12_500_000_000),
         (3, "allocated_bytes.all.peak", 60_250_000_000),
     ]
+
+
+@pytest.mark.parametrize("label", ["", "[rank1]: "])
+def test_an_error_in_lines_of_its_own_is_put_together(label: str) -> None:
+    error = OTHER_ERRORS[0]
+    text = "".join(f"{label}{line}\n" for line in error.text.splitlines())
+    found = read(f"{text}the device limit is 3 GiB")
+    assert [each.bytes for each in found.measurements] == [round(e.bytes) for e in error.figures]
+    assert {each.source.line for each in found.measurements} == {1}
+    assert {each.rank for each in found.measurements} == {1 if label else None}
+    assert [each.source.line for each in found.unread] == [8]
 
 
 @pytest.mark.parametrize("label", ["[rank12]:", "12: "])
@@ -209,6 +260,8 @@ def test_a_peak_of_trainer_is_the_sum_of_what_it_stands_on() -> None:
     found = read(METRICS.replace("before_init", "whatever"))
     assert found.measurements == []
     assert "before_init_mem_gpu" in found.unread[0].why
+    less = read(METRICS.replace("4000MB", "-150MB"))  # a stage that gave back more than it took
+    assert [each.bytes for each in less.measurements] == [(7100 - 4150) * MIB]
 
 
 def test_what_is_no_measurement_is_listed() -> None:
@@ -235,6 +288,7 @@ def test_figures_without_end_are_cut() -> None:
     assert f"more than {MOST_FIGURES} figures" in found.unread[-1].why
 
 
+EVERY_LOG = [*LOGS, *ERRORS, *OTHER_ERRORS]
 UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**3, 10**6, 10**9, 10**12)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
@@ -251,7 +305,7 @@ def test_of_what_was_torn_and_glued_no_figure_comes_that_is_not_there(
     assert_is_written(text)
 
 
-@given(st.lists(st.sampled_from([*LOGS, *ERRORS]), min_size=2, max_size=4), st.data())
+@given(st.lists(st.sampled_from(EVERY_LOG), min_size=2, max_size=4), st.data())
 def test_of_logs_that_were_interleaved_no_figure_comes_that_is_not_there(
     logs: list[Log], data: st.DataObject
 ) -> None:

@@ -353,6 +353,43 @@ def test_what_is_allocated_within_a_step_is_not_what_is_allocated_between_two() 
     assert found.findings == []
 
 
+@pytest.mark.parametrize(
+    ("before", "quantities"),
+    [
+        ("CUDA memory usage for model: 7.48GiB(7.87%)", ["reserved"]),
+        ("\tGPU peak memory active: 14.96 GiB", ["allocated"]),
+        (
+            "GPU memory usage after adapters: 4.25GB (+0.125GB cache, +0.5GB misc)",
+            ["resident", "reserved", "device"],
+        ),
+        (
+            "[utils.py:781:see_memory_usage] After creating fp32 partitions\n"
+            "MA 1.5 GB         Max_MA 2.0 GB         CA 2.77 GB         Max_CA 3 GB",
+            ["resident", "allocated", "reserved"],
+        ),
+    ],
+)
+def test_what_a_card_had_before_the_first_step_is_not_compared(
+    before: str, quantities: list[str]
+) -> None:
+    found = beside(TITAN, before)
+    assert [each.quantity for each in found.comparisons] == quantities
+    assert {each.why for each in found.comparisons} == {"it was read before the first step"}
+    assert found.explanations == []
+    later = beside(TITAN, f"{before}\n{log_of(answer(Job.model_validate(TITAN)))}")
+    assert {each.verdict for each in later.comparisons if each.rank == 0} == {"within"}
+
+
+def test_what_is_offloaded_is_not_between_two_steps() -> None:
+    memory = "{'gpu': '0', 'total_GB': 79.1, 'free_GB': 50.0, 'used_GB': 29.1, 'allocated_GB': %s}"
+    words = {"after wake_up model": 20.5, "after offload model": 0.31}
+    text = "\n".join(
+        f"[Rank 0] Memory-Usage {moment}: {memory % size}" for moment, size in words.items()
+    )
+    found = {each.quantity: each for each in beside(TITAN, text).comparisons}
+    assert found["resident"].measured_bytes == round(20.5 * 2**30)
+
+
 def test_ranks_of_a_stage_that_do_not_peak_alike_are_found() -> None:
     text = "\n".join([line(0, 5, max_allocated=60_000), line(1, 5, max_allocated=52_000)])
     found = {each.id: each for each in beside(LLAMA, text).findings}

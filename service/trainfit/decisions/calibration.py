@@ -97,7 +97,7 @@ def seen(figures: Sequence[Figure], estimate: Estimate) -> list[SeenRank]:
     """What the ranks of a run tell of what is not fixed by its tensors."""
     compared: dict[int | None, dict[Quantity, ComparedFigure]] = defaultdict(dict)
     for each in comparisons(comparable(figures), estimate):
-        if each.pp_rank is not None and not each.at_least:
+        if each.pp_rank is not None and each.why is None and not each.at_least:
             compared[each.rank][each.quantity] = each
     ranks: dict[int | None, SeenRank] = {}
     for rank, of_rank in compared.items():

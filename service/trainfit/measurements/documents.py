@@ -1,8 +1,10 @@
 """Whole documents of JSON that runs leave behind -> measurements: the values that tests of
-Megatron-LM and Megatron-Bridge keep, and the timeline of PyTorch's profiler.
+Megatron-LM and Megatron-Bridge keep, what a Trainer of transformers has logged, and the timeline of
+PyTorch's profiler.
 
 Sources: tests/functional_tests of Megatron-LM (golden_values_*.json); Megatron-Bridge's
-scripts/performance/utils/evaluate.py; torch/profiler/_memory_profiler.py (export_memory_timeline).
+scripts/performance/utils/evaluate.py; transformers/trainer_callback.py (TrainerState, as
+trainer_state.json keeps it); torch/profiler/_memory_profiler.py (export_memory_timeline).
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from trainfit.measurements.line_format import GB, MOST_BYTES, resolution
+from trainfit.measurements.line_format import GB, GIB, MOST_BYTES, resolution
 from trainfit.measurements.measurement import Measurement
 from trainfit.specs.artifacts import Artifact, Counter, LogFormat, PeakWindow, Place
 
@@ -21,24 +23,32 @@ DIGITS = 5
 
 
 class Kept(NamedTuple):
-    """What a document calls a counter, and what one of its figures is in bytes."""
+    """What a document calls a counter, whose it is, and what one of its figures is in bytes."""
 
     name: str
     counter: Counter
+    format: LogFormat
     unit: int
     window: PeakWindow | None = None
 
 
 OF_STEPS = (
-    Kept("mem-allocated-bytes", "allocated_bytes.all.current", 1),
-    Kept("mem-max-allocated-bytes", "allocated_bytes.all.peak", 1, "run"),
-    Kept("mem-reserved-bytes", "reserved_bytes.all.current", 1),
+    Kept("mem-allocated-bytes", "allocated_bytes.all.current", "megatron", 1),
+    Kept("mem-max-allocated-bytes", "allocated_bytes.all.peak", "megatron", 1, "run"),
+    Kept("mem-reserved-bytes", "reserved_bytes.all.current", "megatron", 1),
 )
 OF_THE_FIRST_REPORT = (
-    Kept("alloc", "allocated_bytes.all.current", GB),
-    Kept("max_alloc", "allocated_bytes.all.peak", GB, "run"),
-    Kept("max_reserved", "reserved_bytes.all.peak", GB, "run"),
+    Kept("alloc", "allocated_bytes.all.current", "megatron-bridge", GB),
+    Kept("max_alloc", "allocated_bytes.all.peak", "megatron-bridge", GB, "run"),
+    Kept("max_reserved", "reserved_bytes.all.peak", "megatron-bridge", GB, "run"),
 )
+LOGGED = (
+    Kept("memory/max_active (GiB)", "active_bytes.all.peak", "axolotl", GIB, "run"),
+    Kept("memory/max_allocated (GiB)", "allocated_bytes.all.peak", "axolotl", GIB, "run"),
+    Kept("memory/device_reserved (GiB)", "reserved_bytes.all.current", "axolotl", GIB),
+    Kept("memory(GiB)", "reserved_bytes.all.peak", "ms-swift", GIB, "run"),
+)
+"""Of the logs of a Trainer by those that add memory to them."""
 
 
 def read_document(artifact: Artifact) -> list[Measurement] | None:
@@ -57,14 +67,20 @@ def _figures(document: Any, source: Place) -> Iterator[Measurement]:
     match document:
         case {"max_alloc": int() | float(), **rest} if _beside_steps(rest):
             for kept in OF_THE_FIRST_REPORT:
-                yield from _figure(kept, document.get(kept.name), None, source, "megatron-bridge")
+                yield from _figure(kept, document.get(kept.name), None, source)
+        case {"log_history": list(logs)}:
+            for each in logs:
+                match each:
+                    case {"step": int(step)} if step >= 0:
+                        for kept in LOGGED:
+                            yield from _figure(kept, each.get(kept.name), step, source)
         case dict():
             for kept in OF_STEPS:
                 match document.get(kept.name):
                     case {"values": dict(values)}:
                         for step, value in values.items():
                             if step.isdecimal():
-                                yield from _figure(kept, value, int(step), source, "megatron")
+                                yield from _figure(kept, value, int(step), source)
         case [[*times], [*sizes]] if times and len(times) == len(sizes):
             yield from _timeline(sizes, source)
 
@@ -75,11 +91,9 @@ def _beside_steps(rest: dict[Any, Any]) -> bool:
     return all(isinstance(value, dict) for name, value in rest.items() if name not in figures)
 
 
-def _figure(
-    kept: Kept, value: Any, step: int | None, source: Place, format: LogFormat
-) -> Iterator[Measurement]:
+def _figure(kept: Kept, value: Any, step: int | None, source: Place) -> Iterator[Measurement]:
     if type(value) in (int, float) and 0 < value * kept.unit < MOST_BYTES:
-        digits = None if kept.unit == 1 else DIGITS
+        digits = DIGITS if kept.unit == GB else None
         yield Measurement(
             counter=kept.counter,
             bytes=round(value * kept.unit),
@@ -88,7 +102,7 @@ def _figure(
             rank=None,
             step=step,
             moment="the first report" if step is None else "end of a step",
-            format=format,
+            format=kept.format,
             source=source,
         )
 

@@ -104,10 +104,19 @@ class Once(NamedTuple):
 Figure = Bytes | SpeedPattern | Times | Once
 
 
+class NamedCounter(NamedTuple):
+    """What a program calls a counter."""
+
+    name: str
+    counter: Counter
+    window: PeakWindow | None = "run"
+
+
 class LineFormat(NamedTuple):
     """Lines of one program, each of which has this `word`. `marker` begins a record and may name
     its `step`, `rank` and `moment`; figures are looked for from there to the next record's begin.
-    `moment_is` tells where the words stand that name a moment, where the marker has none.
+    `moment_is` tells where the words stand that name a moment, where the marker has none; the line
+    before has to have what is `behind`.
     """
 
     name: LogFormat
@@ -116,6 +125,7 @@ class LineFormat(NamedTuple):
     figures: tuple[Figure, ...]
     moment: str = "end of a step"
     moment_is: Literal["in front", "a line before"] | None = None
+    behind: str | None = None
 
 
 class CompiledFormat(NamedTuple):
@@ -124,11 +134,13 @@ class CompiledFormat(NamedTuple):
     format: LineFormat
     marker: re.Pattern[str]
     figures: tuple[tuple[Figure, re.Pattern[str]], ...]
+    behind: re.Pattern[str] | None
 
 
 def compiled(format: LineFormat) -> CompiledFormat:
     figures = tuple([(each, re.compile(each.pattern)) for each in format.figures])
-    return CompiledFormat(format, re.compile(format.marker), figures)
+    behind = None if format.behind is None else re.compile(format.behind)
+    return CompiledFormat(format, re.compile(format.marker), figures, behind)
 
 
 def number_of(text: str) -> float:

@@ -10,7 +10,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from trainfit.measurements.documents import read_document
-from trainfit.measurements.formats import device, megatron, pytorch, trainer_metrics, trainers
+from trainfit.measurements.formats import (
+    device,
+    megatron,
+    pytorch,
+    recipes,
+    reinforcement,
+    trainer_metrics,
+    trainers,
+)
 from trainfit.measurements.formats.trainer_metrics import Metric, metrics_of, peak_of
 from trainfit.measurements.line_format import (
     LONGEST_LINE,
@@ -38,7 +46,14 @@ from trainfit.specs.artifacts import Artifact, LogFormat, Place
 Formats = tuple[CompiledFormat, ...]
 COMPILED: Formats = tuple(
     compiled(each)
-    for each in (*megatron.FORMATS, *trainers.FORMATS, *pytorch.FORMATS, *device.FORMATS)
+    for each in (
+        *megatron.FORMATS,
+        *trainers.FORMATS,
+        *recipes.FORMATS,
+        *reinforcement.FORMATS,
+        *pytorch.FORMATS,
+        *device.FORMATS,
+    )
 )
 LONGEST_TEXT = 200
 LONGEST_MOMENT = 80
@@ -47,20 +62,23 @@ MOST_FIGURES = 20_000
 
 SPEAKS = re.compile(
     r"mem|[GM]iB|\bMA |elapsed.time.per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
-    r"bytes\.all|CUDA OOMs|gpu_resources:",
+    r"bytes\.all|CUDA OOMs|gpu_resources:|GPU utilization:|STATUS_ALLOC_FAILED",
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
 OF_MEMORY = re.compile(
-    r"memory|\bmem usage\b|(?:max|peak)_mem\b|GiB|MiB|\b(?:allocated|reserved): *\d", re.IGNORECASE
+    r"memory|\bmem[ _]usage\b|(?:max|peak)[ _]mem\b|GiB|MiB|\b(?:allocated|reserved): *\d",
+    re.IGNORECASE,
 )
 TABLE = re.compile(r"\| +(?:PyTorch CUDA memory summary|from (?:large|small) pool)\b")
 """Lines of memory_summary() that tell no more than the others."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
 SEPARATOR = re.compile(r"[:|\]]")
-RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]")
-"""Whose what follows in a line is: as axolotl says it, torchrun of one that it glued on, Primus."""
+RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]|\[rank=(\d+)\]")
+"""Whose what follows in a line is: as axolotl says it, torchrun of one that it glued on, Primus,
+and workers of NeMo-RL.
+"""
 PREFIX = re.compile(r"^(?:\[[^\]]*\] *)+")
 """Time, level and place, that a logger puts before a line's words."""
 NO_MEASUREMENTS = (
@@ -132,10 +150,9 @@ def _line(
     metrics_here = dict(metrics_of(line, source))
     metrics |= metrics_here
     records = list(_records(line, before, source, formats))
-    for each in records:
-        _take(each, read)
+    told = [_take(each, read) for each in records]
     of_memory = OF_MEMORY.search(PREFIX.sub("", line)) and not TABLE.match(line)
-    if of_memory and not (records or metrics_here):
+    if of_memory and not (any(told) or metrics_here):
         reasons = [why for pattern, why in NO_MEASUREMENTS if pattern.search(line)]
         why = reasons[0] if reasons else "no format knows it"
         _leave(read, Unread(source, line[:LONGEST_TEXT], why))
@@ -148,7 +165,7 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
     labelled = None if label is None else int(label[1] or label[2])
     markers: dict[int, tuple[CompiledFormat, re.Match[str]]] = {}
     for each in formats:
-        if each.format.word not in line:
+        if each.format.word not in line or (each.behind and not each.behind.search(before)):
             continue
         for marker in each.marker.finditer(line):
             markers.setdefault(marker.start(), (each, marker))
@@ -161,13 +178,14 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
         yield Record(found, marker, line[start:end], line[:start], rank, before, source)
 
 
-def _take(record: Record, read: Measurements) -> None:
-    """Add what a record says."""
+def _take(record: Record, read: Measurements) -> bool:
+    """Add what a record says, and return whether that is anything."""
     format, groups = record.found.format, record.marker.groupdict()
     moment = _moment(record, groups)
     step = _step(groups, moment)
     paces: dict[str, float] = {}
     found: list[Measurement] = []
+    counted = len(read.occurrences)
     for figure, pattern in record.found.figures:
         match = _behind_its_words(figure, pattern, record.text, found)
         if match is None:
@@ -204,6 +222,7 @@ def _take(record: Record, read: Measurements) -> None:
                 record.source,
             )
         )
+    return bool(found or paces or len(read.occurrences) > counted)
 
 
 def _behind_its_words(

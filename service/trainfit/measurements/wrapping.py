@@ -1,4 +1,6 @@
-"""Errors of a full memory that a terminal has cut, behind words or by its width, put together."""
+"""Errors of a full memory that stand in several lines, put together: as a terminal has cut them,
+behind words or by its width, or as they are printed.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -26,6 +28,13 @@ LONGEST_WORD = 32
 LAST = re.compile(r"[\w.-]*$")
 FIRST = re.compile(r"[\w.-]*")
 NUMBER = re.compile(r"\d+\.?\d* \.?\d")
+PRINTED = "would exceed allowed memory. (out of memory)"
+"""What an error of cudaMallocAsync begins with, whose figures have lines of their own."""
+OF_PRINTED = re.compile(
+    r"\s*(?:(?:Currently allocated|Requested|Device limit|Free \(according to CUDA\)) *:|"
+    r"PyTorch limit \(set by user|: [\d.]+ \w+$)"
+)
+MOST_PRINTED = 6
 UNFINISHED_LABEL = re.compile(r"\[(?:r|ra|ran|rank\d*\]?)?$")
 
 
@@ -38,11 +47,25 @@ def unwrapped(lines: Sequence[str]) -> Iterator[str]:
         if went_on:
             went_on -= 1
             yield ""
+        elif PRINTED in line:
+            joined, went_on = _printed(lines, number)
+            yield joined
         elif _is_cut(line):
             joined, went_on = _joined(lines, number)
             yield joined
         else:
             yield line
+
+
+def _printed(lines: Sequence[str], first: int) -> tuple[str, int]:
+    """An error with its figures, and how many more lines they have."""
+    figures: list[str] = []
+    for line in lines[first + 1 : first + 1 + MOST_PRINTED]:
+        following = _without_label(line)
+        if OF_PRINTED.match(following) is None:
+            break
+        figures.append(following)
+    return " ".join([lines[first][:LONGEST_LINE], *figures]), len(figures)
 
 
 def _is_cut(line: str) -> bool:

@@ -7,10 +7,15 @@ from pydantic import Field
 from trainfit.specs.part import Part
 
 LogFormat = Literal[
+    "automodel",
     "axolotl",
+    "composer",
     "dcgm",
     "deepspeed",
     "liger-kernel",
+    "lingua",
+    "litgpt",
+    "llama-factory",
     "megatron",
     "megatron-bridge",
     "memory_stats",
@@ -22,6 +27,7 @@ LogFormat = Literal[
     "nvidia-smi",
     "out of memory",
     "primus",
+    "slime",
     "torchtitan",
     "torchtune",
     "transformers",

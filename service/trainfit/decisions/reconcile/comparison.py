@@ -30,10 +30,19 @@ OF_THE_ALLOCATOR: tuple[Quantity, ...] = ("reserved", "device")
 FIRST_STEP = 1
 FULL_MEMORY = "out of memory"
 WITHIN_A_STEP = re.compile(
-    r"\b(?:after|end of) (?:the )?forward|\bbackward|\bbefore (?:the )?(?:optimizer )?step",
+    r"\b(?:after|end of) (?:the )?forward|\bbackward|\bbefore (?:the )?(?:optimizer )?step|"
+    r"\bafter (?:the )?(?:offload|sleep)",
     re.IGNORECASE,
 )
-"""Moments that programs name, as DeepSpeed's see_memory_usage does, of which more is allocated."""
+"""Moments that programs name, as DeepSpeed's see_memory_usage does, of which more is allocated, or
+less, where a model that waits for samples lies on the host.
+"""
+BEFORE_TRAINING = re.compile(
+    r"^start$|\bbaseline\b|\bmodel (?:load|is built)|\badapters$|\bbefore training\b|"
+    r"\b(?:creating|initializing|init)\b|\b(?:before|after) fsdp\b",
+    re.IGNORECASE,
+)
+"""Moments that programs name while a model, its shards or the optimizer are made."""
 
 
 class FullMemory(NamedTuple):
@@ -114,7 +123,12 @@ def _tells_more(new: Figure, old: Figure, quantity: Quantity) -> bool:
 
 def is_later(figure: Figure) -> bool:
     """Whether it was read after the first step, in which the optimizer's states are made."""
-    return figure.step is None or figure.step > FIRST_STEP
+    return not is_before_training(figure) if figure.step is None else figure.step > FIRST_STEP
+
+
+def is_before_training(figure: Figure) -> bool:
+    """Whether it was read before the first step."""
+    return figure.step is None and BEFORE_TRAINING.search(figure.moment) is not None
 
 
 def is_between_steps(figure: Figure) -> bool:
@@ -127,6 +141,8 @@ def _compared(figure: Figure, estimate: Estimate) -> ComparedFigure:
     quantity = QUANTITIES[figure.counter]
     pp_rank, why = stage_of(figure.rank, estimate)
     full = figure.format == FULL_MEMORY
+    if why is None and is_before_training(figure):
+        why = "it was read before the first step"
     if why is None and quantity == "resident" and not is_between_steps(figure):
         why = "it was read within a step, or before the optimizer's states were made"
     predicted = None

@@ -9,7 +9,9 @@ patches/training_log/print_rank_last_patches.py; NeMo's lightning/pytorch/callba
 from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, SpeedPattern, Times
 from trainfit.specs.artifacts import Counter, PeakWindow
 
-AFTER = r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before)[^()|]{1,60}?)\) *"
+AFTER = (
+    r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before|memory phase:)[^()|]{1,60}?)\) *"
+)
 
 REPORTED = (
     Bytes(r"\| allocated: *", "allocated_bytes.all.current", MIB),
@@ -84,6 +86,14 @@ PACE = (
 )
 STEP = LineFormat("megatron", "iteration ", ITERATION, PACE)
 
+BRIDGE_STEP = LineFormat(
+    "megatron-bridge",
+    "GPU utilization: ",
+    r"\bStep Time ?: (?=[\d.]+s GPU utilization: )",
+    (SpeedPattern(r"GPU utilization: *", "tflops_per_gpu"),),
+)
+"""What its line of a step does not say; that has the seconds, too."""
+
 PRIMUS = LineFormat(
     "primus",
     "mem usage/free/total",
@@ -92,7 +102,7 @@ PRIMUS = LineFormat(
     (
         *PACE,
         Bytes(r"usage_ratio: *", "device_used", GIB),
-        Bytes(r"usage_ratio: *[\d.]+GB/[\d.]+GB/", "device_capacity", GIB),
+        Bytes(r"usage_ratio: *[\d.]+Gi?B/[\d.]+Gi?B/", "device_capacity", GIB),
     ),
     moment="end of a step",
 )
@@ -119,4 +129,6 @@ NEMO = LineFormat(
 )
 """Of NeMo 2, whose steps are counted from 0."""
 
-FORMATS = (REPORT, REPORT_BEFORE, BRIDGE, *SCALARS, NEMO, PRIMUS, PRIMUS_HIGHEST, STEP)
+FORMATS = (
+    *(REPORT, REPORT_BEFORE, BRIDGE, *SCALARS, BRIDGE_STEP, NEMO, PRIMUS, PRIMUS_HIGHEST, STEP),
+)

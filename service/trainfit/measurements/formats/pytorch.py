@@ -1,6 +1,7 @@
 """What PyTorch itself prints: errors of a memory that is full, memory_summary(), memory_stats().
 
-Sources: c10/cuda/CUDACachingAllocator.cpp (the error's text, up to 1.3, 2.0 and since 2.1),
+Sources: c10/cuda/CUDACachingAllocator.cpp (the error's text, up to 1.3, 2.0 and since 2.1), for
+GPUs of Intel c10/xpu/XPUCachingAllocator.cpp, which at first said nothing of what is free;
 torch/cuda/memory.py (memory_summary, memory_stats).
 """
 
@@ -66,14 +67,46 @@ DRIVER_OUT_OF_MEMORY = LineFormat(
     (Once("driver_ooms"),),
     moment="out of memory",
 )
+LIBRARY_OUT_OF_MEMORY = LineFormat(
+    "out of memory",
+    "_STATUS_ALLOC_FAILED",
+    r"\b(?:CUDA error: CUBLAS|cuDNN error: CUDNN|HIPBLAS|CUBLAS)_STATUS_ALLOC_FAILED",
+    (Once("driver_ooms"),),
+    moment="out of memory",
+)
 """Of what asks the driver and not the allocator: a context, a kernel, cuBLAS, NCCL."""
+
+APPLE_OUT_OF_MEMORY = LineFormat(
+    "out of memory",
+    "MPS allocated: ",
+    r"\bMPS backend out of memory \(MPS allocated: ",
+    (Bytes(r"MPS allocated: ", "allocated_bytes.all.current", UNITS),),
+    moment="out of memory",
+)
+"""aten/src/ATen/mps/MPSAllocator.mm; what it tried to allocate stands behind."""
+
+ASYNC_OUT_OF_MEMORY = LineFormat(
+    "out of memory",
+    "Currently allocated ",
+    r"\bCurrently allocated +: ",
+    (
+        Bytes(r"Currently allocated +: ", "allocated_bytes.all.current", UNITS),
+        Bytes(r"Requested +: ", "tried_to_allocate", UNITS),
+        Bytes(r"Device limit +: ", "device_capacity", UNITS),
+        Bytes(r"Free \(according to CUDA\): ", "device_free", UNITS),
+    ),
+    moment="out of memory",
+)
+"""Of cudaMallocAsync in the place of PyTorch's own cache (CUDAMallocAsyncAllocator.cpp), five lines
+that `unwrapped` puts together.
+"""
 
 WHOLE_ERROR = re.compile(
     rf"Tried to allocate {SIZE}(?:"
     rf" {ON}{SIZE} total capacity; {SIZE} already allocated; "
     rf"(?:{SIZE} current active; )?(?:{SIZE} free; )?"
     rf"{ALLOWED}{SIZE} (?:reserved in total by PyTorch|cached)\)|"
-    rf"\. GPU \S* ?has a total capac?i?ty of {SIZE} of which {SIZE} is free\. "
+    rf"\. GPU \S* ?has a total capac?i?ty of {SIZE}(?: of which {SIZE} is free)?\. "
     rf"{ALLOWED}(?:(?:Including non-PyTorch memory, this process|Process \d+) has "
     rf"{SIZE} memory in use\. )*"
     rf"Of the allocated memory {SIZE} is allocated by PyTorch, "
@@ -140,7 +173,10 @@ def _event(event: Event) -> LineFormat:
 FORMATS = (
     OLD_OUT_OF_MEMORY,
     OUT_OF_MEMORY,
+    ASYNC_OUT_OF_MEMORY,
+    APPLE_OUT_OF_MEMORY,
     DRIVER_OUT_OF_MEMORY,
+    LIBRARY_OUT_OF_MEMORY,
     SUMMARY_EVENTS,
     *SUMMARY,
     *map(_statistic, STATISTICS),

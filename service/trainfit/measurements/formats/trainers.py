@@ -1,17 +1,15 @@
-"""torchtitan, torchtune, axolotl, nanotron, DeepSpeed, verl, ms-swift and Liger's callback.
+"""torchtitan, torchtune, axolotl, nanotron, DeepSpeed, ms-swift and Liger's callback.
 
 Sources: torchtitan/components/metrics.py and trainer.py; torchtune/training/memory.py
 (get_memory_stats, log_memory_stats) and, before its 0.1, torchtune/utils/memory.py
 (memory_stats_log) and the recipes; axolotl's core/trainers/base.py and utils/bench.py;
 nanotron/logging/base.py and trainer.py; deepspeed/runtime/utils.py (see_memory_usage) and
-utils/timer.py (ThroughputTimer, which resets no peak) and runtime/zero/stage3.py (step); verl's
-utils/profiler/performance.py and workers/engine_workers.py; swift/trainers/callback.py
-(get_max_reserved_memory); Liger-Kernel's examples/huggingface/callback.py (EfficiencyCallback,
-which resets the peaks at each step's begin).
+utils/timer.py (ThroughputTimer, which resets no peak) and runtime/zero/stage3.py (step);
+swift/trainers/callback.py (get_max_reserved_memory); Liger-Kernel's
+examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at each step's begin).
 """
 
 from decimal import Decimal
-from typing import NamedTuple
 
 from trainfit.measurements.line_format import (
     DECIMAL,
@@ -20,19 +18,11 @@ from trainfit.measurements.line_format import (
     MIB,
     Bytes,
     LineFormat,
+    NamedCounter,
     SpeedPattern,
     Times,
 )
-from trainfit.specs.artifacts import Counter, PeakWindow
-
-
-class NamedCounter(NamedTuple):
-    """What a program calls a counter."""
-
-    name: str
-    counter: Counter
-    window: PeakWindow | None = "run"
-
+from trainfit.specs.artifacts import Counter
 
 TORCHTITAN = (
     LineFormat(
@@ -228,34 +218,6 @@ DEEPSPEED = (
     ),
 )
 
-VERL = (
-    LineFormat(
-        "verl",
-        ", memory allocated (GB)",
-        r", memory allocated \(GB\): ",
-        (
-            Bytes(r"memory allocated \(GB\): *", "allocated_bytes.all.current", GIB),
-            Bytes(r"memory reserved \(GB\): *", "reserved_bytes.all.current", GIB),
-            Bytes(r"used/total \(GB\): *", "device_used", GIB),
-            Bytes(r"used/total \(GB\): *[\d.]+/", "device_capacity", GIB),
-        ),
-        moment_is="in front",
-    ),
-    *(
-        LineFormat(
-            "verl",
-            "perf/max_memory_",
-            rf"\bperf/max_memory_{name}_gb['\"]?: *",
-            (Bytes(rf"max_memory_{name}_gb['\"]?: *", counter, GIB, window),),
-            moment="a step",
-        )
-        for name, counter, window in (
-            NamedCounter("allocated", "allocated_bytes.all.peak"),
-            NamedCounter("reserved", "reserved_bytes.all.peak"),
-        )
-    ),
-)
-
 SWIFT = LineFormat(
     "ms-swift",
     "memory(GiB)",
@@ -275,6 +237,6 @@ LIGER = LineFormat(
 )
 
 FORMATS = (
-    *(*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON_STEP, NANOTRON, *DEEPSPEED, *VERL),
+    *(*TORCHTITAN, *TORCHTUNE, *AXOLOTL, NANOTRON_STEP, NANOTRON, *DEEPSPEED),
     *(SWIFT, LIGER),
 )
