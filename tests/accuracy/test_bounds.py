@@ -24,6 +24,13 @@ the optimizer's moments take.
 """
 
 
+OF_EARLIER_RELEASES = (
+    "attn_cudagraph-h100",
+    "frozen_resume_torch_dist_te_8experts2parallel_dist_optimizer-h100",
+)
+"""Ends of the names of runs whose releases kept less than later ones do."""
+
+
 @pytest.fixture(scope="module")
 def complete() -> dict[str, Errors]:
     """Priced rows by group, of runs whose configuration is known completely."""
@@ -115,14 +122,15 @@ def test_megatrons_continuous_integration(complete: dict[str, Errors]) -> None:
 def test_tests_completed_from_megatrons_recipes(complete: dict[str, Errors]) -> None:
     """All within 6 %, half of them within 1 %. Where graphs of attention that writes its scores are
     captured at the peak, the release of TransformerEngine of that day took no second copy of their
-    gradient, as later ones do: that run lies below its bounds.
+    gradient, as later ones do; and what scatter_add added up was not kept, as it is since index_add
+    does: those runs lie below their bounds.
     """
     rows = dict(complete["mlm completed"])
     assert len(rows) >= 25
     assert median(errors(rows)) <= 0.01
     assert max(errors(rows)) <= 0.06
-    graphs = [rows.pop(name) for name in list(rows) if name.endswith("attn_cudagraph-h100")]
-    assert [memory.error_ratio > 0 for memory in graphs] == [True]
+    earlier = [rows.pop(name) for name in list(rows) if name.endswith(OF_EARLIER_RELEASES)]
+    assert [memory.error_ratio > 0 for memory in earlier] == [True, True]
     assert all(memory.inside for memory in rows.values())
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.estimator.jobs import megatron_plan
+from trainfit.estimator.frameworks.megatron.buffers import te_workspaces
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.results import Stage
 from trainfit.estimator.run import run_of
@@ -239,6 +240,32 @@ def test_experts_chosen_at_random_are_nearly_balanced() -> None:
     assert less == pytest.approx(moving * (0.2 - 0.028), rel=0.2)
     total = fixed.allocated_bytes.expected
     assert fixed.allocated_bytes.high == total + total * 20 // 1000 + 32 * MIB
+
+
+@pytest.mark.parametrize("dispatcher", ["alltoall", "allgather"])
+def test_rows_are_kept_where_index_add_adds_them_up(dispatcher: str) -> None:
+    """PyTorch keeps the source of index_add, which deterministic_mode takes in place of
+    scatter_add; a kernel of TransformerEngine's adds up in any case.
+    """
+
+    def kept(*, fused: bool, deterministic: bool) -> int:
+        routing = {"token_dispatcher_type": dispatcher, "permute_fusion": fused}
+        framework = {"deterministic_mode": deterministic}
+        (one,) = stages(SPARSE, {"moe": routing}, framework, ep=4)
+        return component(one, "activations")
+
+    rows = LAYERS * TOP_K * ACT
+    more = kept(fused=False, deterministic=True) - kept(fused=False, deterministic=False)
+    assert more == rows
+    assert kept(fused=True, deterministic=True) == kept(fused=True, deterministic=False)
+
+
+def test_routers_of_the_local_implementation_multiply_with_transformer_engine() -> None:
+    """Its other linears are PyTorch's, so that dense layers have no workspace of its."""
+    unfused = {"attention": {"backend": "unfused"}}
+    run = run_of(megatron_plan(job_of(SPARSE, unfused, {"transformer_impl": "local"})))
+    workspaces = [te_workspaces(run, "9.0", has_experts) for has_experts in (False, True)]
+    assert workspaces == [[], [32 * MIB + 1024]]
 
 
 def test_graphs_are_a_pool_beside_what_is_allocated() -> None:

@@ -302,6 +302,15 @@ TRACED: dict[str, MegatronPlan] = {
     "indices of rows": plan(
         EXPERTS, parallelism={"ep": 2}, training={"moe": {"permute_fusion": False}}
     ),
+    **{
+        f"rows kept where they are added up behind an {exchange}": plan(
+            EXPERTS,
+            parallelism={"ep": 2, "pp": 2},
+            training={"moe": {"permute_fusion": False, "token_dispatcher_type": exchange}},
+            framework={"deterministic_mode": True},
+        )
+        for exchange in ("alltoall", "allgather")
+    },
     "prediction": plan(PREDICTION, parallelism={"pp": 2}),
     **{
         f"predictions apart in {layout}": plan(

@@ -5,6 +5,7 @@ experts. Source: megatron/core/transformer/moe/token_dispatcher.py (MoEAllGather
 the gathered tokens lie in a global buffer, which `gather_buffer` counts.
 """
 
+from trainfit.estimator.blocks.moe.permuted import added_up
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.demands import Collective
 from trainfit.estimator.ledger import OperationKind
@@ -53,10 +54,12 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     """Rows are added into [n_g, h], which is reduced and scattered."""
     sizes = step.sizes
     added = step.tensor("sum over experts", _gathered(sizes), output.shape[-1])
+    kept, borrowed = added_up(step, output)
     step.operation(
         "unpermute",
         makes=(added,),
-        borrows=(output,),
+        saves=kept,
+        borrows=(output, *borrowed),
         backward=(step.gradient(added), step.gradient(output)),
     )
     result = step.tensor("result", sizes.n_shard, output.shape[-1])

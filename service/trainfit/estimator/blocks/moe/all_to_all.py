@@ -6,6 +6,7 @@ megatron/core/transformer/moe (token_dispatcher.py, moe_layer.py, moe_utils.py) 
 TransformerEngine's permutation.py.
 """
 
+from trainfit.estimator.blocks.moe.permuted import added_up
 from trainfit.estimator.blocks.moe.rows import Rows
 from trainfit.estimator.demands import Collective
 from trainfit.estimator.ledger import OperationKind
@@ -69,12 +70,15 @@ def combine(step: TransformerEngine, block: Experts, rows: Rows, output: Tensor)
     if sizes.x > 1:
         back = step.tensor("rows to send", arrived, h)
     combined = step.tensor("combined rows", sent, h)
+    kept, borrowed = added_up(step, combined)
     step.operation(
         "unpermute",
         kind=OperationKind.EXCHANGE,
+        saves=kept,
         borrows=(
             back,
-            combined,
+            *(() if kept else (combined,)),
+            *borrowed,
             step.tensor("result", sizes.n_shard, h),
         ),
         backward=(step.gradient(combined),),

@@ -119,7 +119,7 @@ def _workspaces(
     """
     local = run.framework.transformer_impl == "local"
     total = 0
-    if has_linears and not local:
+    if has_linears:
         total += sum(te_workspaces(run, compute_capability, has_experts))
     if has_head or local:
         deterministic = run.framework.deterministic_mode
@@ -128,9 +128,13 @@ def _workspaces(
 
 
 def te_workspaces(run: MegatronRun, compute_capability: str, has_experts: bool) -> list[int]:
-    """TransformerEngine's, one by one."""
+    """TransformerEngine's, one by one. The local implementation's routers alone multiply with it.
+    Source: megatron/core/transformer/moe/moe_utils.py (RouterGatingLinearFunction).
+    """
     older = is_before_hopper(compute_capability)
-    streams = 1 + TE_GROUPED_STREAMS * (has_experts and run.routing.grouped_gemm)
+    local = run.framework.transformer_impl == "local"
+    streams = int(has_experts or not local)
+    streams += TE_GROUPED_STREAMS * (has_experts and run.routing.grouped_gemm and not local)
     return [TE_WORKSPACE_BEFORE_HOPPER if older else TE_WORKSPACE_HOPPER] * streams
 
 

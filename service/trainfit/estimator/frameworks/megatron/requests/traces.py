@@ -172,7 +172,7 @@ class Traces:
         in_layers = max(buffers.scores, buffers.gathered_tokens if experts else 0)
         if local or (in_layers and any(content.output_layer for content in contents)):
             in_layers, gathered = max(in_layers, gathered), 0
-        workspaces = () if local else te_workspaces(ledger.run, capability, experts)
+        workspaces = te_workspaces(ledger.run, capability, experts)
         return Standing(
             (buffers.rotary, *workspaces, in_layers),
             (gathered, head),
