@@ -48,6 +48,7 @@ from trainfit.launch.transformers.files import leave_out_unnamed, sent_files
 from trainfit.launch.transformers.images import put_images
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.keys import RENAMED
+from trainfit.launch.transformers.llava import leave_out_projector, put_seeing_model
 from trainfit.launch.transformers.policy import as_packed
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
@@ -236,6 +237,8 @@ def put_run(run: TrainerRun) -> None:
     if has_switches(run):
         kind = "lora" if has_adapters(run) else "full"
         put_towers(run, kind, alike=not engine.name.startswith("fsdp"), whose=OF_SCRIPT)
+        if kind == "lora":
+            leave_out_projector(run)
     if engine.name == "deepspeed":
         put_zero(run)
     check_trainer(run, adapters=has_adapters(run))
@@ -296,7 +299,7 @@ def put_named_model(run: TrainerRun) -> None:
     """Set the model."""
     given = [each for name in MODEL if (each := run.arguments.get(name)) is not None]
     revision = run.arguments.get("model_revision")
-    if given:
+    if given and not put_seeing_model(run, given[0]):
         put_model(run.draft, run.program, given[0], revision)
     need(run.draft, "/model", "nothing names the model")
 
