@@ -59,3 +59,50 @@ def test_neither_a_directory_nor_what_starts_a_script_tells_whose_defaults_hold(
         read(launch_of(argv=words.format("/sft/train.py").split()))
     with pytest.raises(LaunchError, match="how many samples"):
         read(launch_of({"run_sft.sh": words.format("train.py")}))
+
+
+MOSAIC = """
+name: mpt-1b
+image: mosaicml/llm-foundry:latest
+compute:
+  gpus: 16
+env_variables:
+  - key: TOKEN
+    value: abc
+command: |
+  cd llm-foundry/scripts
+  composer train/train.py /mnt/config/parameters.yaml
+parameters:
+  # what it is trained on
+  max_seq_len: 2048
+  model:
+    name: mpt_causal_lm
+    d_model: 2048
+    n_heads: 16
+    n_layers: 24
+    expansion_ratio: 4
+    max_seq_len: ${max_seq_len}
+    vocab_size: 50368
+  train_loader: {name: text}
+  device_train_microbatch_size: 4
+  global_train_batch_size: 128
+  optimizer: {name: decoupled_adamw}
+  fsdp_config: {sharding_strategy: FULL_SHARD, mixed_precision: PURE}
+"""
+
+
+def test_a_run_of_mosaic_has_its_parameters_as_a_file() -> None:
+    found = read(launch_of({"run.yaml": MOSAIC}))
+    assert found.field("/parallelism/num_gpus") == 16
+    assert found.field("/training/seq_length") == 2048
+    (micro,) = [
+        each for each in found.account.recognised if each.key == "device_train_microbatch_size"
+    ]
+    line = MOSAIC.splitlines().index("  device_train_microbatch_size: 4") + 1
+    assert (micro.file, micro.line) == ("run.yaml", line)
+
+
+def test_a_run_of_mosaic_without_parameters_is_its_command() -> None:
+    text = MOSAIC.partition("parameters:")[0].replace("/mnt/config/parameters.yaml", "t.yaml")
+    found = program(run_yaml=text)
+    assert (command_line(found), num_gpus(found)) == ("train.py t.yaml", 16)

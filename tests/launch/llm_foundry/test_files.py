@@ -222,3 +222,17 @@ def test_evaluation_may_take_more_samples() -> None:
 def test_what_is_not_read_is_refused_by_name(before: str, after: str, complaint: str) -> None:
     with pytest.raises(LaunchError, match=complaint):
         read(WHOLE.replace(before, after))
+
+
+@pytest.mark.parametrize("path", ["scripts/train/yamls/t.yaml", "t.yaml", "yamls/t.yaml"])
+def test_composer_says_on_how_many_gpus(path: str) -> None:
+    command = "composer -n 16 train/train.py train/yamls/t.yaml max_seq_len=2048"
+    found = read_files(launch_of({"run.sh": command, path: WHOLE}))
+    assert found.field("/parallelism/num_gpus") == 16
+    assert found.field("/training/seq_length") == 2048
+
+
+def test_what_names_data_changes_nothing() -> None:
+    more = "data_local: ./c4\ndata_remote:\nglobal_seed: 17\ndataset: {hf_name: json}\n"
+    found = read(WHOLE + more)
+    assert {"data_local", "data_remote", "global_seed", "dataset.hf_name"} <= found.irrelevant

@@ -150,6 +150,19 @@ def test_the_config_of_deepspeed_has_to_be_sent() -> None:
         read("--bf16 --deepspeed --deepspeed_config ds.json")
 
 
+def test_the_config_of_deepspeed_is_known_by_its_last_name() -> None:
+    script = (
+        "script=$(realpath $0)\ndirectory=$(dirname $script)\nDS=$directory/ds.json\n"
+        f"torchrun --nproc_per_node 8 {SMALL} --bf16 --deepspeed "
+        "--deepspeed_config $DS"
+    )
+    config = {"zero_optimization": {"stage": 1}, "bf16": {"enabled": True}}
+    found = read_files(launch_of({"run.sh": script, "a/ds.json": json.dumps(config)}))
+    assert found.field(SHARING) == "optim"
+    with pytest.raises(LaunchError, match="is not known"):
+        read_files(launch_of({"run.sh": script, "a/other.json": json.dumps(config)}))
+
+
 def test_a_third_moment_only_raises_the_peak() -> None:
     words = "--bf16 --optimizer ademamix --ademamix-alpha 8 --ademamix-beta3 0.9999 --xielu"
     found = read(f"{words} --qknorm-impl apex --goldfish-loss --goldfish-k 50 --trigger-path t")

@@ -128,6 +128,21 @@ SLURM = Interface(
 )
 """srun, sbatch and salloc of Slurm 25.05, and the container options of Pyxis and of CSCS."""
 
+COMPOSER = Interface(
+    valued=names("nproc stdout stderr world_size base_rank node_rank master_addr master_port"),
+    switches=names("version verbose module no_python"),
+    aliases={
+        "n": "nproc",
+        "v": "verbose",
+        "m": "module",
+        "module_mode": "module",
+        "c": "no_python",
+        "command_mode": "no_python",
+    },
+    abbreviated=True,
+)
+"""composer of MosaicML's Composer 0.32 (composer/cli/launcher.py)."""
+
 MPIRUN = Interface(
     valued=names(
         "n H host hosts hostfile machinefile f bind_to map_by rank_by x npernode N ppn perhost "

@@ -8,6 +8,7 @@ from dataclasses import replace
 from trainfit.launch.commands import counts, slurm
 from trainfit.launch.commands.interfaces import (
     ACCELERATE,
+    COMPOSER,
     DECIDES_ELSEWHERE,
     DEEPSPEED,
     MPIRUN,
@@ -68,6 +69,17 @@ def deepspeed(words: Sequence[Word], program: TrainingProgram) -> Step:
         num_gpus = num_gpus if gpus is not None else ()
     program = noted(parsed, program, "deepspeed")
     return _as_python(parsed), replace(program, launcher="deepspeed", num_gpus=num_gpus)
+
+
+def composer(words: Sequence[Word], program: TrainingProgram) -> Step:
+    """composer: processes on this node, by default as many as it has GPUs, or on all of several."""
+    parsed = COMPOSER.parse(words[1:])
+    here, environment = parsed.get("nproc"), program.environment
+    all_of = parsed.get("world_size") or environment.get("WORLD_SIZE")
+    found = all_of or here or environment.get("LOCAL_WORLD_SIZE") or counts.gpus_per_node(program)
+    num_gpus = () if found is None else (counts.counted(replace(found, value=str(found.value))),)
+    program = noted(parsed, program, "composer")
+    return _as_python(parsed), replace(program, launcher="composer", num_gpus=num_gpus)
 
 
 def _included(setting: Setting) -> Setting:

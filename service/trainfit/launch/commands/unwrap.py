@@ -17,6 +17,7 @@ from trainfit.launch.commands.interfaces import SLURM
 from trainfit.launch.commands.manifests import Manifest, files_of, is_manifest, substituted
 from trainfit.launch.commands.mason import SCRIPT as MASON
 from trainfit.launch.commands.mason import mason
+from trainfit.launch.commands.mosaic import MosaicRun, is_mosaic_run
 from trainfit.launch.commands.tasks import Task, is_task
 from trainfit.launch.commands.wrappers import WRAPPERS
 from trainfit.launch.errors import Complaint, LaunchError
@@ -35,12 +36,13 @@ MAX_WRAPPED = 20
 """Programs that start each other."""
 
 _SHELLS = frozenset(("bash", "sh", "zsh", "dash"))
-_MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b|^(run|commands):", re.MULTILINE)
+_MARKS = re.compile(r"\bapiVersion\b|\bservices\b|\bMODEL_ARGS\b|^(run|commands?):", re.MULTILINE)
 """What manifests, compose files, functional tests and tasks have in them, and few others."""
 _DOCUMENTS = (".yaml", ".yml", ".json")
 _PYTHON = re.compile(r"python[\d.]*")
 
 _LAUNCHERS: Mapping[str, Callable[[Sequence[Word], TrainingProgram], launchers.Step]] = {
+    "composer": launchers.composer,
     "deepspeed": launchers.deepspeed,
     "mpiexec": launchers.mpirun,
     "mpirun": launchers.mpirun,
@@ -183,10 +185,16 @@ class _Unwrapping:
                 yield from self._of_document(Compose(document, file.path))
             elif is_task(document.value):
                 yield from self._of_document(Task(document, file.path))
+            elif is_mosaic_run(document.value):
+                run = MosaicRun(document, file.path)
+                self._bare = run.with_parameters(self._bare, file.content)
+                yield from self._of_document(run)
             elif (file, document) in manifests:
                 yield from self._of_document(Manifest(document, file.path))
 
-    def _of_document(self, document: Compose | Manifest | Task) -> Iterator[TrainingProgram]:
+    def _of_document(
+        self, document: Compose | Manifest | MosaicRun | Task
+    ) -> Iterator[TrainingProgram]:
         found = list(document.programs(self._bare))
         kind = document.document.value.get("kind")
         if not found and isinstance(document, Manifest) and kind != "ConfigMap":

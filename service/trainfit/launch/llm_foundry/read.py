@@ -30,6 +30,7 @@ MODEL = "model.pretrained_model_name_or_path"
 FSDP = "fsdp_config"
 MICRO_BATCH = "/training/micro_batch_size"
 LENGTH = "/training/seq_length"
+NUM_GPUS = "/parallelism/num_gpus"
 PEFT = "/training/peft"
 SEGMENTS = "/framework/expandable_segments"
 SHARDING = "/parallelism/data_parallel_sharding_strategy"
@@ -72,6 +73,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     draft.default("/speed/stack", "llm-foundry", WHOSE)
     _model(reading, draft, program)
     _batch(reading, draft)
+    _count_ranks(draft, program)
     sharded = _share_out(reading, draft)
     adapters = _adapters(reading, draft)
     _precision(reading, draft, sharded=sharded, adapters=adapters)
@@ -87,13 +89,14 @@ def _settings(program: TrainingProgram) -> dict[str, Setting]:
     configs = [file for file in program.files.values() if _is_config(file)]
     named = [word.text for word in program.arguments if "=" not in word.text]
     if program.name is not None:
-        configs = [each for each in configs if any(text.endswith(each.path) for text in named)]
+        found = [program.file(text) for text in named]
+        configs = [file for file in found if file is not None and _is_config(file)]
     if len(configs) != 1:
         raise LaunchError(Complaint(f"send the one config of {WHOSE} that is trained"))
     (file,) = configs
-    found = settings_of(document_of(file, ".yaml"), file.path)
+    settings = settings_of(document_of(file, ".yaml"), file.path)
     words = [word for word in program.arguments if "=" in word.text]
-    return found | {each.key: each for each in assignments(words)}
+    return settings | {each.key: each for each in assignments(words)}
 
 
 def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
@@ -135,8 +138,14 @@ def _batch(reading: Reading, draft: Draft) -> None:
     else:
         reading.copy("device_train_microbatch_size", MICRO_BATCH, size)
     _check_evaluation(reading, draft)
-    message = "nothing says on how many GPUs it runs; give /parallelism/num_gpus in overrides"
-    draft.require("/parallelism/num_gpus", message)
+
+
+def _count_ranks(draft: Draft, program: TrainingProgram) -> None:
+    """What starts it says how many GPUs there are; no key does."""
+    if counts := program.num_gpus:
+        draft.put(NUM_GPUS, prod(each.value for each in counts if not each.unknown), *counts)
+    message = f"nothing says on how many GPUs it runs; give {NUM_GPUS} in overrides"
+    draft.require(NUM_GPUS, message)
 
 
 def _check_evaluation(reading: Reading, draft: Draft) -> None:

@@ -21,6 +21,7 @@ from trainfit.launch.megatron.slime import is_slime, leave_out_logits, put_actor
 from trainfit.launch.megatron.stacks import MEGATRON_DEEPSPEED, put_stack
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
+from trainfit.launch.transformers.command_line import named
 
 HYBRID = frozenset(["pretrain_mamba.py", "pretrain_hybrid.py"])
 MCORE_ONLY = HYBRID | {"pretrain_gpt_core.py"}
@@ -40,6 +41,8 @@ REFUSED = {
     "train_rl.py": "a policy with rollouts",
 }
 """Programs with Megatron-LM's arguments that train what is not modelled."""
+FILES = frozenset(["deepspeed_config"])
+"""Arguments that name a file."""
 MARKS = ("--hidden-size", "--num-attention-heads")
 """What a command line of Megatron-LM's has, whatever its program is called."""
 
@@ -61,7 +64,10 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     slime = is_slime(program)
     if slime:
         with_defaults(arguments)
-    reading = Reading(arguments.settings, draft, arguments.values)
+    settings = dict(arguments.settings)
+    for key in FILES & settings.keys():
+        settings[key] = named(program, settings[key])
+    reading = Reading(settings, draft, arguments.values)
     if _file_name(program) not in MCORE_ONLY:
         _leave_out_legacy_model(reading, parser.defaults(), program)
     engine = engine_of(program, reading)

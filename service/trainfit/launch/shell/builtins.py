@@ -11,7 +11,7 @@ from trainfit.launch.shell.arithmetic import BadExpressionError
 from trainfit.launch.shell.flow import Jump, Status
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import Source
-from trainfit.launch.shell.state import Variable
+from trainfit.launch.shell.state import Function, Variable
 from trainfit.launch.shell.text import Array, NotKnownError, Text, joined
 
 if TYPE_CHECKING:
@@ -260,6 +260,7 @@ def _bracket(script: ShellScript, words: Words, place: Piece) -> Status:
 
 
 def _unset(script: ShellScript, words: Words, place: Piece) -> Status:
+    """Of a function that may be gone it is not known what a call of it is."""
     kind, status = "", 0
     for text in words:
         name = str(text)
@@ -272,9 +273,10 @@ def _unset(script: ShellScript, words: Words, place: Piece) -> Status:
         elif kind != "-f" and (kind == "-v" or name in script.state.variables):
             status = max(status, _unset_variable(script, name, place))
         elif name in script.state.functions and kind != "-v":
-            script.state.functions.pop(name)
             if script.loosely:
-                script.not_followed(place, "unset of a function in a way that is not known")
+                script.state.functions[name] = Function(None, place)
+            else:
+                script.state.functions.pop(name)
         elif kind != "-f":
             _unset_variable(script, name, place)
     return status
