@@ -4,12 +4,13 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import isfinite
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 
 MISSING: Final[Any] = object()

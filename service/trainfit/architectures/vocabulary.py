@@ -5,8 +5,10 @@ by `attention_bias` and `mlp_bias`, a head of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, NamedTuple
+
+from trainfit.dataclasses import dataclass
 
 
 class ConfigSwitch(NamedTuple):

@@ -2,8 +2,7 @@
 where it says so.
 """
 
-from dataclasses import dataclass
-
+from trainfit.dataclasses import dataclass
 from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow, Place
 
 

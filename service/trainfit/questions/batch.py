@@ -1,7 +1,6 @@
 """Estimates of several jobs, in the order in which they were sent."""
 
-from dataclasses import dataclass
-
+from trainfit.dataclasses import dataclass
 from trainfit.launch.reading import LaunchReading
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import answer

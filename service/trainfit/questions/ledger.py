@@ -1,7 +1,6 @@
 """The ledger of one pipeline rank, as it is sent: its modules, and the timeline of its step."""
 
-from dataclasses import dataclass
-
+from trainfit.dataclasses import dataclass
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.symbols import shared_symbols

@@ -1,8 +1,9 @@
 """What is inconsistent in a job, with a change that mends it."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 
 

@@ -3,9 +3,11 @@ call them. Whoever adds one adds its record here, and its name to `OptimizerName
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal, NamedTuple
+
+from trainfit.dataclasses import dataclass
 
 OptimizerName = Literal[
     "adam",

@@ -1,7 +1,9 @@
 """What the time of a step is said as. Frozen dataclasses, serialised as they stand."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal
+
+from trainfit.dataclasses import dataclass
 
 Basis = Literal["calibrated", "known_stack", "extrapolated"]
 """Own runs of this model were compared, or runs of this framework on such GPUs, or constants of

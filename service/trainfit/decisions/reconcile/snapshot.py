@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
+from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.attribution import Attribution
 from trainfit.estimator.results import ComponentName, Stage
 from trainfit.estimator.tree import Module

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Literal, NamedTuple
 
+from trainfit.dataclasses import dataclass
 from trainfit.decisions.search.fastest import SLOWEST, Rivals, fastest
 from trainfit.decisions.search.ground import Ground, TimeUpError
 from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom

@@ -6,7 +6,9 @@ Source: c10/core/AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.cpp for th
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from trainfit.dataclasses import dataclass
 
 MIB = 1 << 20
 MIN_BLOCK = 512

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trainfit.dataclasses import dataclass
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
 

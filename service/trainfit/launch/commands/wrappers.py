@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainfit.dataclasses import dataclass
 from trainfit.launch.commands.launchers import Step, noted
 from trainfit.launch.commands.options import Interface, names
 from trainfit.launch.program import TrainingProgram, Word

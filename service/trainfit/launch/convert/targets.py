@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from trainfit.dataclasses import dataclass
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
 

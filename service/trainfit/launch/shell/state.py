@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple, TypeVar
 
+from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import MAX_LENGTH

@@ -1,9 +1,9 @@
 """The plan of a job of Megatron-LM or Megatron-Bridge."""
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
+from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
 from trainfit.specs.precision import Narrow
