@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 
@@ -9,6 +10,9 @@ def main(tokens: Sequence[str] | None = None) -> None:
     """Run the command that was typed. What that takes is loaded only then: each worker of a service
     loads the script that began it, and parses no commands.
     """
-    from trainfit.cli.app import main as run
-
+    gc.disable()  # what is loaded stays
+    try:
+        from trainfit.cli.app import main as run
+    finally:
+        gc.enable()
     run(tokens)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from trainfit.hub.environment import EnvironmentSettings
 
 HUGGING_FACE = "https://huggingface.co"
 
@@ -48,7 +49,7 @@ def _none_if_empty(value: Any) -> Any:
 
 
 Endpoint = Annotated[str, AfterValidator(_endpoint)]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Seconds = Annotated[float, Field(gt=0, le=300)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
@@ -58,17 +59,8 @@ CacheUrl = Annotated[
 ]
 
 
-def variable_of(name: str) -> str:
-    """The environment variable of a field, which errors name by itself or by the variable."""
-    return name if name.isupper() else f"TRAINFIT_{name.upper()}"
-
-
-class HubSettings(BaseSettings):
+class HubSettings(EnvironmentSettings):
     """How models are looked up on the Hub and where what was found is kept."""
-
-    model_config = SettingsConfigDict(
-        env_prefix="TRAINFIT_", frozen=True, hide_input_in_errors=True, validate_by_name=True
-    )
 
     hf_endpoint: Endpoint = Field(
         HUGGING_FACE,
