@@ -62,7 +62,7 @@ def test_the_bounds_span_from_no_image_to_nothing_else(granularity: str | None) 
     ("name", "framework", "backend"),
     [
         (QWEN, "transformers", "eager"),
-        (QWEN, "megatron", "flash"),
+        ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "megatron", "flash"),
         ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "transformers", "flash"),
     ],
 )

@@ -11,11 +11,13 @@ from trainfit.architectures.encoders.qwen_vl import (
     qwen3_vl_vision,
 )
 from trainfit.estimator.blocks.tower import pytorch as tower
+from trainfit.estimator.blocks.tower import stretches
 from trainfit.estimator.frameworks.pytorch import towers
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import pytorch_legend_of
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.results import Estimate
+from trainfit.estimator.run import pytorch_way_of
 from trainfit.estimator.segment import add_up, walk
 from trainfit.questions.estimate import answer, plan_of
 from trainfit.resolve.findings import RefusedError
@@ -70,12 +72,12 @@ def small(kind: str) -> Encoder:
     return encoder
 
 
-def groups_of(program: towers.Program, encoder: Encoder) -> tuple[Group, ...]:
+def groups_of(program: stretches.Program, encoder: Encoder) -> tuple[Group, ...]:
     """Of as many patches as `PATCHES`, in bf16 throughout."""
     plan = plan_of(asked(PATCHES // 4))
     assert isinstance(plan, PytorchPlan)
-    sizes = towers._sizes(encoder, PATCHES // 4, pytorch_legend_of(plan))
-    return program(Modules(sizes, towers.way_of(encoder, plan)), encoder)
+    sizes = stretches.sizes_of(encoder, PATCHES // 4, pytorch_legend_of(plan))
+    return program(Modules(sizes, stretches.way_of(encoder, pytorch_way_of(plan))), encoder)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_stretches_one_after_another_are_one() -> None:
     encoder = small("qwen3_vl")
     first, second = groups_of(tower.layer, encoder), groups_of(tower.projector, encoder)
     apart = [walk("embedding", add_up(groups, NOTHING), 7) for groups in (first, second)]
-    joined = towers.one_after_another(apart)
+    joined = stretches.one_after_another(apart)
     assert joined == walk("embedding", add_up((*first, *second), NOTHING), 7)
 
 
@@ -149,7 +151,9 @@ def saved_of(tokens: int, model: str) -> int:
     plan = plan_of(asked(tokens, model=model))
     assert isinstance(plan, PytorchPlan)
     assert plan.model.encoder is not None
-    parts = towers._segments(plan.model.encoder, tokens, pytorch_legend_of(plan), plan)
+    parts = stretches.with_pixels(
+        plan.model.encoder, tokens, pytorch_legend_of(plan), pytorch_way_of(plan)
+    )
     return sum(part.saved for part in parts)
 
 
@@ -222,13 +226,11 @@ def test_images_that_nobody_can_follow(tokens: int, training: dict[str, Any], co
     ]
 
 
-def test_under_megatron_a_tower_is_known_without_images_alone() -> None:
+@pytest.mark.parametrize("tokens", [0, 64])
+def test_under_megatron_a_tower_is_known_too(tokens: int) -> None:
     words = asked(0).model_dump(mode="json", exclude_unset=True)
-    words |= {"framework": {"name": "megatron"}, "training": {"image_tokens": 0}}
+    words |= {"framework": {"name": "megatron"}, "training": {"image_tokens": tokens}}
     assert answer(Job.model_validate(words)).warnings == []
-    words["training"] = {"image_tokens": 64}
-    with pytest.raises(RefusedError, match="image_tokens under megatron"):
-        plan_of(Job.model_validate(words))
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,11 @@ SEEING = {
     "vocab_size": 512,
     "vision_config": TOWER,
 }
+DEEP = {
+    "model_type": "qwen3_vl",
+    "text_config": {key: value for key, value in SEEING.items() if isinstance(value, int)},
+    "vision_config": TOWER | {"out_hidden_size": 256},
+}
 JOBS = [
     megatron(DENSE, {"num_gpus": 32, "pp": 2, "tp": 2, "vpp": 2, "cp": 2}, {"recompute": FULL}),
     megatron(SPARSE, {"num_gpus": 8, "ep": 4, "etp": 1, "pp": 2, "vpp": 2}),
@@ -172,6 +177,10 @@ JOBS = [
             EIGHT | {"pp": 2, f"account_for_{what}_in_pipeline_split": True},
         )
         for what in ("embedding", "loss")
+    ],
+    *[
+        megatron(DENSE, EIGHT | {"tp": 2}, {"image_tokens": 512}) | {"model": {"hf_config": config}}
+        for config in (SEEING, DEEP)
     ],
     torchtitan(DENSE, ZERO_3),
     torchtitan(WIDE, {"num_gpus": 16, "tp": 2}),

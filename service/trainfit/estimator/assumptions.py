@@ -22,8 +22,11 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "counted.",
     "weights-only-blocks": "Some parts are known by their weights; the activations that they make "
     "are not counted, or are counted as plainer ones.",
-    "encoder-on-first-stage": "Vision and audio towers lie whole on the first stage; their "
+    "encoder-on-first-stage": "Vision and audio towers lie on the first stage; their "
     "activations count where training.image_tokens says of how many tokens.",
+    "encoder-bounded": "How many of a sample's tokens are of images is not known, as "
+    "training.image_tokens does not say it: the bounds span from none to all of them, and what is "
+    "expected has none.",
     "allocator-slack": "Reserved memory exceeds allocated memory as in published runs with fixed "
     "shapes.",
     "allocator-replayed": "Reserved memory is what PyTorch's caching allocator reserves for the "
@@ -96,6 +99,7 @@ def assumptions_of(
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(uncounted),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,
+        "encoder-bounded": "encoder-bounded" in of_framework,
         "allocator-slack": "ratio" in bases and not (calibrated and calibrated.slack_ratio),
         "allocator-replayed": "replayed" in bases,
         "cache-released": released,

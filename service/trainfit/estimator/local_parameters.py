@@ -15,6 +15,7 @@ from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
+from trainfit.estimator.blocks.tower.weights import towers
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.parameters import ParameterCounts, count_parameters
@@ -87,6 +88,7 @@ class DividedModel(NamedTuple):
     ep: int
     etp: int
     divides_embedding: bool
+    divides_towers: bool = False
 
 
 def divided_model(plan: Plan) -> DividedModel:
@@ -99,6 +101,7 @@ def divided_model(plan: Plan) -> DividedModel:
         layout.ep,
         layout.etp,
         layout.divides_embedding,
+        layout.divides_towers,
     )
 
 
@@ -129,7 +132,7 @@ class ParameterTable:
         self._final_norms = self.local(norm.weights(each, "final") for each in spec.final_norms)
         self._extras = self.local(
             weight for extra in spec.extras for weight in opaque.weights(extra)
-        ) + self.local(opaque.towers(spec))
+        ) + self.local(towers(spec, divided=divided.divides_towers))
         self._mtp = Local()
         if spec.mtp is not None:
             own = self.local(mtp.weights(spec.mtp, spec.hidden_size))

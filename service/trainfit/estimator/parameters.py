@@ -9,6 +9,7 @@ from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import weights_by_kind
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
+from trainfit.estimator.blocks.tower.weights import towers
 from trainfit.estimator.ledger import Weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Experts, Layer
@@ -70,7 +71,7 @@ def _outside_layers(spec: ModelSpec) -> Iterable[Weight]:
     yield from head.weights(spec.output_layer, spec.output_layer.rows, copy_of_embedding=False)
     for extra in spec.extras:
         yield from opaque.weights(extra)
-    yield from opaque.towers(spec)
+    yield from towers(spec)
 
 
 def _mtp(spec: ModelSpec, kinds: tuple[tuple[Weight, ...], ...]) -> int:

@@ -42,6 +42,9 @@ class MegatronRun(NamedTuple):
     step: StepArithmetic
     routing: Routing
     framework: Megatron
+    image_tokens: int | None
+    tower: PytorchStep | None
+    """How a tower of transformers' modules runs, if there is one."""
 
     @property
     def way(self) -> MegatronStep:
@@ -68,6 +71,8 @@ def run_of(plan: MegatronPlan) -> MegatronRun:
         step=plan.step,
         routing=plan.routing,
         framework=plan.framework,
+        image_tokens=batch.image_tokens,
+        tower=plan.tower,
     )
 
 

@@ -16,6 +16,7 @@ from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights
 from trainfit.estimator.blocks.mtp import weights as mtp
 from trainfit.estimator.blocks.norm import weights as norm
+from trainfit.estimator.blocks.tower.weights import towers
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.ledger import Group, Lifetime, Row, Weight
 from trainfit.estimator.local_parameters import ParameterTable, divided_model, embedding_weights
@@ -124,7 +125,7 @@ class _Modules:
         if content.embedding:
             for extra in model.extras:
                 yield _sum(extra.name, self._leaves(opaque.weights(extra), ()))
-            yield from self._leaves(opaque.towers(model), ())
+            yield from self._leaves(towers(model, divided=plan.layout.divides_towers), ())
         yield from self._layers(content, layers)
         if content.final_norm:
             yield self._norms("final norm", model.final_norms, ledger.final_norm())

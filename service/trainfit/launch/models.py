@@ -160,6 +160,11 @@ PLAIN = (
 )
 
 
+def has_tower(config: Mapping[str, Any] | None) -> bool:
+    """Whether a config.json is of a model that sees or hears."""
+    return config is not None and not config.keys().isdisjoint(("vision_config", "audio_config"))
+
+
 def config_of(draft: Draft) -> dict[str, Any] | None:
     """The config.json of the model as far as it is known here: sent, or bundled."""
     for look in (draft.overridden, draft.get):

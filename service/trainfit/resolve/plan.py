@@ -85,6 +85,8 @@ class Layout:
     optimizer_shards: int
     expert_optimizer_shards: int
     replicas: int
+    divides_towers: bool = False
+    """Whether they share what linears of a tower of images or sounds multiply with."""
 
 
 @dataclass(frozen=True, slots=True)

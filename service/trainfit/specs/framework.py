@@ -122,6 +122,17 @@ class Megatron(Part):
         description="Buffers of data-parallel communication come from NCCL, registered with it. "
         "Megatron-FSDP then has fsdp_double_buffer.",
     )
+    tower_impl: Literal["transformers", "transformer_engine"] | None = Field(
+        None,
+        description="Whose modules a tower of images or sounds is made of: transformers', whole on "
+        "every tensor-parallel rank, or Megatron's, whose matrices these share out. Unset: as "
+        "Megatron-Bridge has it, Megatron's for Qwen3-VL and Qwen3.5, else transformers'.",
+    )
+    recompute_tower: bool = Field(
+        False,
+        description="Layers of a tower of transformers' modules keep their input only. Those of "
+        "Megatron's are recomputed as the text's are.",
+    )
     deterministic_mode: bool = Field(
         False, description="Bitwise reproducible kernels; cuBLAS then takes a larger workspace."
     )

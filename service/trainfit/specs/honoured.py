@@ -62,7 +62,7 @@ class OnlyValues:
 OF_MEGATRON = Only(MEGATRON)
 OF_PYTORCH = Only(PYTORCH)
 OUTSIDE_NANOTRON = Only(all_but("nanotron"))
-FOLLOWED_BY_PYTORCH = Only(PYTORCH, neutral=0)
+FOLLOWED_OUTSIDE_NANOTRON = Only(all_but("nanotron"), neutral=0)
 OF_TRANSFORMERS = Only(("transformers",))
 OF_TORCHTITAN = Only(("torchtitan",))
 IGNORED_OUTSIDE_MEGATRON = Only(MEGATRON, ignored=True)

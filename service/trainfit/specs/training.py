@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field
 
 from trainfit.specs.honoured import (
-    FOLLOWED_BY_PYTORCH,
+    FOLLOWED_OUTSIDE_NANOTRON,
     IGNORED_OUTSIDE_MEGATRON,
     IGNORED_UNDER_MEGATRON,
     MEGATRON,
@@ -403,7 +403,7 @@ class Training(Part):
     loss: Loss = Field(default_factory=Loss)
     moe: MoeOptions = Field(default_factory=MoeOptions)
     mtp: MtpOptions | None = Field(None, description="Unset: the depths that the config declares.")
-    image_tokens: Annotated[ImageTokens | None, FOLLOWED_BY_PYTORCH] = Field(
+    image_tokens: Annotated[ImageTokens | None, FOLLOWED_OUTSIDE_NANOTRON] = Field(
         None,
         description="Tokens of each sample that stand for images, as the text reads them: an image "
         "of Qwen-VL's makes one of four patches, of Gemma 3's one of sixteen. 0: none. Unset: not "
@@ -411,11 +411,11 @@ class Training(Part):
         "not.",
     )
     peft: Annotated[Peft | None, OUTSIDE_NANOTRON] = Field(None)
-    frozen: Annotated[Names, OF_PYTORCH] = Field(
+    frozen: Annotated[Names, OUTSIDE_NANOTRON] = Field(
         (),
-        description="Outside Megatron: modules that are not trained, by name: embed_tokens, "
-        "lm_head, norm (all norms), final_norm, router, vision_tower (of sound too), "
-        "multi_modal_projector, language_model.",
+        description="Modules that are not trained, by name: vision_tower (of sound too), "
+        "multi_modal_projector, language_model; outside Megatron embed_tokens, lm_head, norm (all "
+        "norms), final_norm and router, too.",
     )
     num_frozen_layers: Annotated[int, Field(ge=0, le=2048), OF_PYTORCH] = Field(
         0, description="Outside Megatron: so many first layers are not trained."

@@ -429,3 +429,33 @@ def test_no_key_that_decides_goes_unnoticed(name: str) -> None:
     vocabulary = {} if "vocab_size: 1" in path.read_text() else VOCABULARY
     launch = launch_of({path.name: path.read_text()}, overrides=gpus | vocabulary)
     assert check_every_key(launch) >= 15
+
+
+SEEING = """
+model:
+  hf_model_id: Qwen/Qwen2.5-VL-7B-Instruct
+  freeze_language_model: false
+  freeze_vision_model: {vision}
+  freeze_vision_projection: false
+  vision_config: {{depth: 32, hidden_size: 1280}}
+  image_token_id: 151655
+  tensor_model_parallel_size: 2
+  seq_length: 4096
+train: {{micro_batch_size: 1, global_batch_size: 32}}
+mixed_precision: bf16_mixed
+"""
+
+
+@pytest.mark.parametrize("vision", ["true", "false"])
+def test_what_a_model_that_sees_freezes_is_read(vision: str) -> None:
+    """The rest of what it says of its tower its config.json says, too."""
+    found = read(launch_of({"run.yaml": SEEING.format(vision=vision)}, env=GPUS))
+    assert found.field("/model") == {"hf_id": "Qwen/Qwen2.5-VL-7B-Instruct"}
+    assert found.field("/training/frozen") == (["vision_tower"] if vision == "true" else None)
+    assert found.unsupported == {"recipe"}
+
+
+def test_what_is_frozen_of_an_unknown_model_is_left_out() -> None:
+    unknown = SEEING.format(vision="true").replace("Qwen/Qwen2.5-VL-7B-Instruct", "my/own")
+    found = read(launch_of({"run.yaml": unknown}, env=GPUS))
+    assert "model.freeze_vision_model" in found.unsupported

@@ -143,13 +143,32 @@ def test_experts_are_not_divided_unless_it_is_told_so() -> None:
     assert told.field("/parallelism/etp") == 4
 
 
-def test_a_tower_is_frozen_unless_it_is_told_otherwise() -> None:
-    sees = "--model Qwen/Qwen2.5-VL-7B-Instruct --cross_entropy_loss_fusion true"
-    for words in (sees, f"{sees} --freeze_vit true", f"{sees} --freeze_vit false"):
-        (told,) = read(words).account.unsupported
-        assert (told.key, told.direction) == ("model", "lowers")
-    assert not read(f"{sees} --freeze_vit false --freeze_aligner false").left_out
-    assert not read("--freeze_vit true --cross_entropy_loss_fusion true").left_out
+@pytest.mark.parametrize(
+    ("words", "frozen", "recomputes"),
+    [
+        ("", ["vision_tower", "multi_modal_projector"], None),
+        ("--freeze_vit true --freeze_aligner false", ["vision_tower"], None),
+        ("--freeze_vit false", ["multi_modal_projector"], True),
+        ("--freeze_vit false --freeze_aligner false", None, True),
+        ("--freeze_llm true --freeze_aligner false", ["vision_tower", "language_model"], None),
+        ("--freeze_vit false --vit_gradient_checkpointing false", ["multi_modal_projector"], False),
+    ],
+)
+def test_a_tower_is_frozen_unless_it_is_told_otherwise(
+    words: str, frozen: list[str] | None, recomputes: bool | None
+) -> None:
+    found = read(f"--model Qwen/Qwen2.5-VL-7B-Instruct --cross_entropy_loss_fusion true {words}")
+    assert not found.left_out
+    assert found.field("/training/frozen") == frozen
+    assert found.field("/framework/recompute_tower") == recomputes
+    assert found.field("/framework/tower_impl") == "transformers"
+
+
+def test_a_model_without_a_tower_has_none_to_freeze() -> None:
+    found = read("--freeze_vit true --cross_entropy_loss_fusion true")
+    assert not found.left_out
+    assert found.field("/training/frozen") is None
+    assert found.field("/framework/tower_impl") is None
 
 
 @pytest.mark.parametrize("words", ["--rlhf_type dpo", ""])

@@ -30,16 +30,21 @@ def adapter_parameters(table: Table) -> tuple[int, ...]:
 
 
 class Adapted(Program):
-    """Runs adapters beside the linears that have one; all other weights are frozen then."""
+    """Runs adapters beside the linears that have one; all other weights are frozen then, as they
+    may be without adapters, where gradients go on to what is trained before them.
+    """
 
-    def __init__(self, sizes: Legend, adapters: LinearAdapters | None) -> None:
+    def __init__(
+        self, sizes: Legend, adapters: LinearAdapters | None, *, frozen: bool = False
+    ) -> None:
         super().__init__(sizes)
         self._adapters = adapters
+        self._frozen = frozen
 
     @property
     def is_frozen(self) -> bool:
-        """Whether adapters alone are trained."""
-        return self._adapters is not None
+        """Whether the weights of linears and norms are not trained."""
+        return self._frozen or self._adapters is not None
 
     def waits_for(self, x: Tensor) -> Tensors:
         """What a frozen linear reads of what none before it keeps."""

@@ -24,7 +24,8 @@ class Quantised(Adapted):
     """Makes copies of what linears read, where they multiply in fp8 or fp4."""
 
     def __init__(self, sizes: Legend, run: MegatronStep) -> None:
-        super().__init__(sizes, run.step.adapters)
+        frozen = "language_model" in run.step.frozen
+        super().__init__(sizes, run.step.adapters, frozen=frozen)
         self.run = run
         self._quantised: dict[Tensor, Tensor] = {}
         self._stashed: dict[Tensor, Tensor] = {}

@@ -20,6 +20,7 @@ from trainfit.launch.megatron.bridge_names import (
     DIFFERING,
     FIELDS,
     FILE_OPTIONS,
+    FREEZES,
     IN_SYNC,
     IRRELEVANT_DATASET,
     IRRELEVANT_OPTIONS,
@@ -27,6 +28,7 @@ from trainfit.launch.megatron.bridge_names import (
     IRRELEVANT_SECTIONS,
     MODEL_IDS,
     OF_A_BRIDGE,
+    OF_TOWERS,
     OPTIONS,
     PRECISIONS,
     RECIPE_OPTIONS,
@@ -48,6 +50,7 @@ from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.serialised import TARGET, folded
 from trainfit.launch.megatron.stacks import NEMO, bridges, put_stack
+from trainfit.launch.models import config_of, has_tower
 from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
@@ -262,10 +265,13 @@ def _precision_last(settings: Mapping[str, Setting]) -> dict[str, Setting]:
 
 def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     """Settings under the names of fields; those of sections that do not matter are sorted out."""
+    sees = _put_model(settings, draft)
     for key, setting in settings.items():
         section, _, name = key.partition(".")
-        if key in MODEL_IDS:
-            draft.put("/model/hf_id", setting.value, setting)
+        if key in FREEZES or (sees and key.startswith(OF_TOWERS)):
+            (draft.recognise if key in FREEZES else draft.ignore)(setting)
+        elif key in MODEL_IDS:
+            continue
         elif key in FIELDS:
             yield Field(FIELDS[key], setting, setting.value)
         elif why := next(
@@ -291,6 +297,20 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
             yield Field(name, setting, setting.value)
         else:
             draft.leave_out(setting, "no list of this format has this key")
+
+
+def _put_model(settings: Mapping[str, Setting], draft: Draft) -> bool:
+    """Set the model of the Hub, and what of it is frozen where it sees or hears, which is told."""
+    for key in MODEL_IDS:
+        if key in settings:
+            draft.put("/model/hf_id", settings[key].value, settings[key])
+    sees = has_tower(config_of(draft))
+    said = {key: each for key in FREEZES if (each := settings.get(key)) and each.value is True}
+    if said and sees:
+        draft.put("/training/frozen", sorted({FREEZES[key] for key in said}), *said.values())
+    for setting in said.values() if said and not sees else ():
+        draft.leave_out(setting, "which parts the model has is not known")
+    return sees
 
 
 def _is_irrelevant(key: str, value: Any) -> bool:

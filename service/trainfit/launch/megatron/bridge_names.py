@@ -74,6 +74,25 @@ UNSUPPORTED_FIELDS = {
     "model.kd_config": "a teacher beside the model is not modelled",
     "model.teacher": "a teacher beside the model is not modelled",
 }
+FREEZES: Mapping[str, str] = {
+    "model.freeze_language_model": "language_model",
+    "model.freeze_vision_model": "vision_tower",
+    "model.freeze_audio_model": "vision_tower",
+    "model.freeze_vision_projection": "multi_modal_projector",
+    "model.freeze_audio_projection": "multi_modal_projector",
+}
+"""Switches of models that see or hear (freeze), and what they freeze."""
+OF_TOWERS = (
+    *("model.vision_config", "model.audio_config", "model.vision_projector_config"),
+    *("model.hf_config", "model.hf_text_config", "model.return_dict", "model.mm_tokens_per_image"),
+    *("model.image_token_id", "model.video_token_id", "model.audio_token_id"),
+    *("model.vision_start_token_id", "model.vision_end_token_id", "model.vision_token_id"),
+    *("model.bos_token_id", "model.eos_token_id", "model.mrope_section", "model.patch_size"),
+    *("model.temporal_patch_size", "model.in_channels", "model.spatial_merge_size"),
+    *("model.num_position_embeddings", "model.out_hidden_size", "model.deepstack_visual_indexes"),
+    "model.language_max_sequence_length",
+)
+"""What such a model's config.json says of its tower and of tokens, where the Hub has that model."""
 MODEL_IDS = ("model.hf_model_id", "model.hf_path", "hf_path", "hf_model_id")
 
 NEMOTRON_H: Mapping[str, Any] = {

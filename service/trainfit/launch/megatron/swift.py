@@ -19,11 +19,12 @@ from trainfit.launch.megatron.options import MegatronParser, Option, releases
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.swift_adapters import ARGUMENTS as ADAPTING
 from trainfit.launch.megatron.swift_adapters import put_adapters
-from trainfit.launch.models import config_of, named_by_its_end, put_model
+from trainfit.launch.models import config_of, has_tower, named_by_its_end, put_model
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.command_line import arguments_of
 from trainfit.launch.transformers.source import as_bool
+from trainfit.launch.transformers.towers import FROZEN, TOLD_APART
 
 WHOSE = "ms-swift"
 COMMANDS = ("sft", "pt", "rlhf")
@@ -44,7 +45,15 @@ HALVES = {"bfloat16": "bf16", "float16": "fp16"}
 LENGTHS = ("packing_length", "max_length", "seq_length")
 """How long a sample is, the one that counts first."""
 FUSED = "cross_entropy_loss_fusion"
+PARTS = {
+    "freeze_vit": "vision_tower",
+    "freeze_aligner": "multi_modal_projector",
+    "freeze_llm": "language_model",
+}
+"""What switches freeze; the first two are on where nothing says otherwise."""
 OF_TOWERS = ("freeze_vit", "freeze_aligner")
+RECOMPUTES_TOWER = "vit_gradient_checkpointing"
+IMPLEMENTATION, RECOMPUTE = "/framework/tower_impl", "/framework/recompute_tower"
 TUNERS = ("tuner_type", "train_type")
 
 
@@ -90,14 +99,6 @@ ADAPTERS = Effect(
 )
 
 
-TOWER = Effect(
-    "what is frozen of this vision model is priced as trained: its tower and projector are frozen "
-    "unless freeze_vit and freeze_aligner say otherwise",
-    "lowers",
-    "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (_init_multimodal_full)",
-)
-
-
 LOOP = "losses of preferences, and what lies beside the policy, are not modelled under Megatron"
 
 
@@ -111,24 +112,58 @@ def _leave_out_loop(given: dict[str, Setting], program: TrainingProgram, draft: 
 
 def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> Setting | None:
     """What says that LoRA is trained, beside which all is frozen; weights that are frozen have no
-    gradients and no states. Without adapters a tower may be.
+    gradients and no states. Without adapters a tower and its projector are, unless told otherwise.
     """
-    said = [given.pop(name) for name in OF_TOWERS if name in given]
-    trained = [each for each in said if as_bool(each.value) is False]
-    sees = "vision_config" in (config_of(draft) or {})
-    for setting in said:
-        (draft.recognise if sees else draft.ignore)(setting)
+    config = config_of(draft) or {}
     tuner = _tuner(given, draft)
-    if tuner is None:
-        if sees and model is not None and len(trained) < len(OF_TOWERS):
-            draft.leave_out(model, TOWER)
-        return None
-    if tuner.value != "lora":
+    if has_tower(config):
+        frozen = _put_tower(given, draft, adapts=tuner is not None)
+        if tuner is None and model is not None:
+            _put_parts(frozen, draft, str(config.get("model_type")))
+    for name in (*OF_TOWERS, RECOMPUTES_TOWER):
+        if name in given:
+            draft.ignore(given.pop(name))
+    if tuner is not None and tuner.value != "lora":
         draft.leave_out(tuner, ADAPTERS)
         return None
-    if sees and trained:
-        draft.leave_out(trained[0], "adapters of a tower are not modelled")
     return tuner
+
+
+def _put_tower(
+    given: dict[str, Setting], draft: Draft, *, adapts: bool
+) -> dict[str, Setting | None]:
+    """Parts of a model that sees or hears that are frozen, with what says so. Its tower is
+    transformers' own, whose layers are recomputed where it is trained.
+    """
+    frozen: dict[str, Setting | None] = {}
+    for name, part in PARTS.items():
+        setting = given.pop(name, None)
+        if name in OF_TOWERS if setting is None else as_bool(setting.value):
+            frozen[part] = setting
+        elif setting is not None and adapts and name in OF_TOWERS:
+            draft.leave_out(setting, "adapters of a tower are not modelled")
+            adapts = False
+        if setting is not None:
+            draft.recognise(setting)
+    again = given.pop(RECOMPUTES_TOWER, None)
+    draft.default(IMPLEMENTATION, "transformers", WHOSE)
+    if again is not None:
+        draft.put(RECOMPUTE, as_bool(again.value), again)
+    elif "vision_tower" not in frozen:
+        draft.default(RECOMPUTE, value=True, whose=WHOSE)
+    return frozen
+
+
+def _put_parts(frozen: Mapping[str, Setting | None], draft: Draft, kind: str) -> None:
+    said = [setting for setting in frozen.values() if setting is not None]
+    towers = frozen.keys() & {"vision_tower", "multi_modal_projector"}
+    if len(towers) == 1 and kind not in TOLD_APART:
+        for setting in said:
+            draft.leave_out(setting, "tower and projector of this model are not told apart")
+    elif said:
+        draft.put(FROZEN, list(frozen), *said)
+    elif frozen:
+        draft.default(FROZEN, list(frozen), WHOSE)
 
 
 def _tuner(given: dict[str, Setting], draft: Draft) -> Setting | None:

@@ -1,9 +1,10 @@
 """Megatron-LM and Megatron-Bridge, to whoever resolves a job of them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-from trainfit.resolve.batch import resolve_batch
+from trainfit.resolve.batch import check_images, resolve_batch
 from trainfit.resolve.defaults import derived, padded_vocabulary, resolved_defaults
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
@@ -14,6 +15,12 @@ from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.megatron.precision import resolve_precision
 from trainfit.resolve.megatron.routing import check_token_overlap, resolve_routing
 from trainfit.resolve.megatron.step import check_interleaving, resolve_step
+from trainfit.resolve.megatron.towers import (
+    check_tower,
+    frozen_not_modelled,
+    is_divided,
+    step_of_transformers,
+)
 from trainfit.resolve.narrow import with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
 from trainfit.specs.architecture import ModelSpec
@@ -41,6 +48,7 @@ def not_modelled(job: Job) -> Iterator[tuple[str, str]]:
     if not OPTIMIZERS[optimizer.name].megatron:
         yield "/training/optimizer/name", f"{optimizer.name} under Megatron"
     yield from adapters_not_modelled(job)
+    yield from frozen_not_modelled(job)
 
 
 def plan(
@@ -55,11 +63,14 @@ def plan(
         where = "/training/mtp"
         findings.add(where, "not_modelled", message, put(where, {"num_layers": 0}))
     layout = resolve_layout(job, model, mtp_layers, own, findings)
+    layout = replace(layout, divides_towers=is_divided(model, framework))
     batch = resolve_batch(job, layout, own, findings)
     check_interleaving(layout, batch.num_microbatches, findings)
     step = resolve_step(job, framework, layout, model.num_layers, gpu, findings)
     routing = resolve_routing(job, findings)
     check_token_overlap(job, framework, layout, mtp_layers, findings)
+    check_tower(job, model, framework, findings)
+    check_images(job, model, findings, followed=True)
     findings.refuse()
 
     def left_open() -> tuple[Default, ...]:
@@ -77,6 +88,7 @@ def plan(
         step=step,
         routing=routing,
         framework=framework,
+        tower=step_of_transformers(job, model, layout, gpu),
         gpu=gpu,
         defaults=LeftOpen(left_open),
         remarks=remarks(job),

@@ -1,13 +1,18 @@
 """The plan of a job of Megatron-LM or Megatron-Bridge."""
 
+from __future__ import annotations
+
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
 from trainfit.specs.precision import Narrow
 from trainfit.specs.training import FlexBackend, MuonTensorParallelism
+
+if TYPE_CHECKING:
+    from trainfit.resolve.pytorch.plan import PytorchStep
 
 OFFLOADED = "offload:"
 """What stands before the name of a module whose tensors are offloaded, not recomputed."""
@@ -139,6 +144,8 @@ class StepArithmetic:
     adapters: LinearAdapters | None
     """What is trained, if not all of the model."""
     muon: MuonStep | None = None
+    frozen: frozenset[str] = frozenset()
+    """Tower, projector or the text's model, by the names of a job, where these are not trained."""
     tunes_kernels: bool = False
     """Whether Triton's autotuner measures kernels, as it does in the first step."""
 
@@ -174,3 +181,5 @@ class MegatronPlan(Plan):
     framework: Megatron
     step: StepArithmetic
     routing: Routing
+    tower: PytorchStep | None = None
+    """How a tower of transformers' modules runs, if there is one."""

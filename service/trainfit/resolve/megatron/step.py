@@ -223,4 +223,5 @@ def resolve_step(
         cross_entropy=cross_entropy,
         adapters=adapters_of(job, findings),
         muon=_muon_of(training.optimizer, layout),
+        frozen=frozenset(training.frozen) if training.peft is None else frozenset(),
     )

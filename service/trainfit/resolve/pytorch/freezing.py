@@ -45,11 +45,11 @@ def check_frozen(job: Job, model: ModelSpec, findings: Findings) -> None:
                 "/training/frozen", "not_modelled", f"modules that can be frozen are {known}"
             )
             break
-    _check_frozen_modules(job, model, findings)
+    check_frozen_modules(job, model, findings)
     _check_frozen_layers(job, model, findings)
 
 
-def _check_frozen_modules(job: Job, model: ModelSpec, findings: Findings) -> None:
+def check_frozen_modules(job: Job, model: ModelSpec, findings: Findings) -> None:
     """What a model has of its own that can be frozen, and what is left to train."""
     pointer, named = "/training/frozen", frozenset(job.training.frozen)
     if (alone := named & TOWERS) and not model.encoder_parameters:

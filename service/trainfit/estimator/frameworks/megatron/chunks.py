@@ -29,6 +29,7 @@ from trainfit.estimator.frameworks.megatron.programs import (
     output,
     projection,
 )
+from trainfit.estimator.frameworks.megatron.towers import pixel_bytes, with_tower
 from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.low_rank import adapter_parameters
@@ -68,13 +69,15 @@ class MegatronLedger:
         ]
         self._reruns: dict[tuple[int, ...], Segment] = {}
         act = self.numbers.act
-        self._input = walk("embedding", self._table(embed, model.embedding), act)
+        embedded = walk("embedding", self._table(embed, model.embedding), act)
+        self._input = with_tower(embedded, run) if run.image_tokens else embedded
         self._final_norm = walk("final_norm", self._table(norms, *model.final_norms), act)
         self._heads = self._waiting_heads()
         self._mtp_table = self._multi_token_prediction()
         self._mtp = self._mtp_segment()
         self.shared_buffers = shared_buffers(run, self.numbers)
         self._mask_bytes = attention_mask(run, self.numbers)
+        self._pixel_bytes = pixel_bytes(run) if run.image_tokens else 0
 
     @property
     def dropped(self) -> frozenset[str]:
@@ -220,7 +223,8 @@ class MegatronLedger:
 
     def batch_bytes(self, content: Content) -> int:
         """What of the micro-batch's data is alive while the chunk runs forward."""
-        return self._mask_bytes if content.embedding or content.output_layer else 0
+        mask = self._mask_bytes if content.embedding or content.output_layer else 0
+        return mask + (self._pixel_bytes if content.embedding else 0)
 
     def gemm_shapes(self, contents: tuple[Content, ...]) -> set[tuple[int, int]]:
         """Distinct (out, in) shapes of the weights that the chunks of a rank multiply with."""

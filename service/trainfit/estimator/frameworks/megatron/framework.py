@@ -9,6 +9,7 @@ from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.megatron import freezing
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.ranks import adapters_of
@@ -108,10 +109,13 @@ def traces(plan: MegatronPlan, memo: Memo) -> Sequence[Alike]:
     return list(Traces(plan, memo).alike())
 
 
-def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> int | None:  # noqa: ARG001
-    """The parameters of the adapters, if there are any."""
+def trained_parameters(plan: MegatronPlan, table: ParameterTable, memo: Memo) -> int | None:
+    """The parameters of the adapters, if there are any, or of what is not frozen."""
     adapters = adapters_of(run_of(plan), memo)
-    return sum([adapters[kind].whole for kind in plan.model.pattern]) if adapters else None
+    if adapters:
+        return sum([adapters[kind].whole for kind in plan.model.pattern])
+    frozen = plan.step.frozen
+    return freezing.trained_parameters(table.counts, plan.model, frozen) if frozen else None
 
 
 def trains(plan: MegatronPlan) -> Trained:
@@ -120,9 +124,11 @@ def trains(plan: MegatronPlan) -> Trained:
 
 
 def stray_permille(plan: MegatronPlan) -> int:
-    """Runs of plain pipelines without mixers were measured."""
+    """Runs of plain pipelines without mixers and towers were measured."""
     mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    measured = plan.layout.pipeline.schedule in ("1f1b", "interleaved") and not mixers
+    followed = plan.model.encoder is not None and plan.batch.image_tokens != 0
+    plain = not (mixers or followed)
+    measured = plan.layout.pipeline.schedule in ("1f1b", "interleaved") and plain
     return LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE
 
 
@@ -160,7 +166,9 @@ def assumptions(plan: MegatronPlan) -> frozenset[str]:
     registered = {"nccl-user-buffers"} if plan.framework.nccl_ub else set()
     balanced = {"balanced-routing"} if not plan.routing.pad_to_capacity else set()
     graphs = {"cuda-graphs"} if plan.framework.cuda_graph_impl != "none" else set()
-    return frozenset({"interval-basis", *registered, *balanced, *graphs})
+    unsaid = plan.model.encoder is not None and plan.batch.image_tokens is None
+    towers = {"encoder-bounded"} if unsaid else set()
+    return frozenset({"interval-basis", *registered, *balanced, *graphs, *towers})
 
 
 def costs(plan: MegatronPlan, *, replay: bool) -> Costs:

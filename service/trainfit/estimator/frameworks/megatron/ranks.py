@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial, reduce
 from itertools import chain, repeat
@@ -14,6 +14,7 @@ from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
 from trainfit.estimator.frameworks.megatron.buffers import Buffers, standing_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.combined import Combined
+from trainfit.estimator.frameworks.megatron.freezing import is_partly_frozen, trained_table
 from trainfit.estimator.frameworks.megatron.graphed import (
     BESIDE_ONE_GRAPH,
     GraphedPeaks,
@@ -29,6 +30,7 @@ from trainfit.estimator.frameworks.megatron.states import (
     state_sharding,
     unsharded_units,
 )
+from trainfit.estimator.frameworks.megatron.towers import most_bytes
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE, added
@@ -86,7 +88,10 @@ def _of_run(
     ledger = memo(MegatronLedger, with_least_ep(run))
     placed = memo(Placed, pipeline, run.model.pattern, run.mtp_layers)
     by_muon = None if sharding.muon is None else ledger
-    held = memo(_held, placed, table, sharding, adapters_of(run, memo), by_muon)
+    trained = table
+    if is_partly_frozen(run):
+        trained = memo(trained_table, table.divided, run.step.frozen)
+    held = memo(_held, placed, table, trained, sharding, adapters_of(run, memo), by_muon)
     standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
     pools = memo(_pools, placed, ledger, orders)
@@ -101,7 +106,8 @@ def _of_run(
     flying = orders.in_flight
     strays = repeat(memo(_strays_permille, ledger))
     received = memo(_received, placed, ledger.sizes.act if activations else 0)
-    made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays)
+    towers = _towers(placed, run, flying) if activations else repeat(0)
+    made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays, towers)
     return Ranks(made)
 
 
@@ -148,6 +154,16 @@ def _received(placed: Placed, act: int) -> list[int]:
     return [2 * act * sum(not each.embedding for each in rank) for rank in placed.contents]
 
 
+def _towers(placed: Placed, run: MegatronRun, in_flight: list[int]) -> Iterator[int]:
+    """What activations of a tower take at most on each rank, where its tokens are not known: those
+    of every micro-batch in flight.
+    """
+    kept, running = most_bytes(run)
+    for contents, flying in zip(placed.contents, in_flight, strict=True):
+        embeds = any(content.embedding for content in contents)
+        yield (kept * flying + running) * embeds
+
+
 def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Interval]:
     """What the pools of CUDA graphs hold."""
     return [ledger.pools(*each) for each in zip(placed.contents, orders.in_flight, strict=True)]
@@ -176,6 +192,7 @@ def _rank(
     received: int,
     in_flight: int,
     strays: int | None,
+    towers: int,
 ) -> Rank:
     """The most loaded rank receives so many more rows than its share, if that is known: `strays`
     is in thousandths.
@@ -195,6 +212,7 @@ def _rank(
         peak=moving.peak,
         in_flight=in_flight,
         pools=pools,
+        towers=towers,
         imbalance_permille=IMBALANCE_PERMILLE if strays is None else strays,
     )
 
@@ -236,11 +254,14 @@ def adapters_of(run: MegatronRun, memo: Memo) -> tuple[Local, ...]:
 def _held(
     placed: Placed,
     table: ParameterTable,
+    trained: ParameterTable,
     sharding: StateSharding,
     adapters: tuple[Local, ...],
     by_muon: MegatronLedger | None,
 ) -> list[MegatronRankState]:
-    """What ranks hold; `by_muon` are the products whose matrices Muon steps, if it does."""
+    """What ranks hold, of which those in the second table are `trained`; `by_muon` are the products
+    whose matrices Muon steps, if it does.
+    """
     muon = None if by_muon is None else _muon(placed, table, sharding, by_muon)
 
     def held(contents: tuple[Content, ...]) -> MegatronRankState:
@@ -251,6 +272,10 @@ def _held(
         if adapters:
             kinds = [kind for content in contents for kind in content.kinds]
             local, frozen = sum((adapters[kind] for kind in kinds), Local()), model
+        elif trained is not table:
+            local = sum((trained.chunk(content).all for content in contents), Local())
+            frozen = model.minus(local)
+        if frozen.whole:
             below = frozen_bytes(frozen, sharding)
             of_experts_below = frozen_bytes(frozen.of_experts, sharding)
         sizes = state_bytes(local, sharding, 0 if adapters else embedding)

@@ -39,11 +39,7 @@ from trainfit.specs.calibration import Trained
 from trainfit.specs.framework import Transformers
 from trainfit.specs.parallelism import SPLIT_BACKWARD
 
-ENCODER_BOUNDED = "encoder-bounded"
 ASSUMPTIONS = {
-    ENCODER_BOUNDED: "How many of a sample's tokens are of images is not known, as "
-    "training.image_tokens does not say it: the bounds span from none to all of them, and what is "
-    "expected has none.",
     "interval-basis-pytorch": f"Low and high are engineering bounds on the ledger's sum. All "
     f"{MEASURED_PYTORCH_RUNS} measured peaks of torchtitan and torchtune runs whose configuration "
     "is known completely lie between those of reserved or allocated bytes.",
@@ -189,7 +185,9 @@ def assumptions(plan: PytorchPlan) -> frozenset[str]:
     """
     always = {"interval-basis-pytorch", "later-step", "balanced-routing"}
     grouped = set() if plan.step.experts_one_by_one else {"grouped-experts"}
-    return frozenset(always | grouped | ({ENCODER_BOUNDED} if bounded(plan) is not None else set()))
+    return frozenset(
+        always | grouped | ({"encoder-bounded"} if bounded(plan) is not None else set())
+    )
 
 
 def costs(plan: PytorchPlan, *, replay: bool) -> Costs:

@@ -12,7 +12,7 @@ from math import ceil
 from operator import add
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.opaque import PROJECTOR
+from trainfit.estimator.blocks.tower.weights import PROJECTOR
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger

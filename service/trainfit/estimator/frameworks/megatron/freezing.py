@@ -1,0 +1,37 @@
+"""Which weights are trained, where towers, their projectors or the text's model are not."""
+
+from trainfit.estimator.blocks.tower.weights import module_of
+from trainfit.estimator.ledger import Weight
+from trainfit.estimator.local_parameters import DividedModel, ParameterTable
+from trainfit.estimator.parameters import ParameterCounts
+from trainfit.estimator.run import MegatronRun
+from trainfit.specs.architecture import ModelSpec
+
+
+def trained_table(divided: DividedModel, frozen: frozenset[str]) -> ParameterTable:
+    """What of a model is trained on one GPU, where these parts are `frozen`."""
+
+    def trained(weight: Weight) -> bool:
+        if weight.bucket == "vision":
+            return weight.trainable and module_of(weight) not in frozen
+        return "language_model" not in frozen
+
+    return ParameterTable(divided, trained)
+
+
+def is_partly_frozen(run: MegatronRun) -> bool:
+    """Whether parts of the model are not trained, without adapters beside them."""
+    never = run.model.encoder_frozen_parameters > 0
+    return run.step.adapters is None and (never or bool(run.step.frozen))
+
+
+def trained_parameters(counts: ParameterCounts, spec: ModelSpec, frozen: frozenset[str]) -> int:
+    """How many elements of the whole model are trained."""
+    projector = spec.projector_parameters or 0
+    tower = spec.encoder_parameters - spec.encoder_frozen_parameters - projector
+    of_parts = {
+        "vision_tower": tower,
+        "multi_modal_projector": projector,
+        "language_model": counts.trainable - tower - projector,
+    }
+    return sum(number for part, number in of_parts.items() if part not in frozen)
