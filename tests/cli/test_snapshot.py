@@ -30,6 +30,7 @@ def nested(depth: int) -> bytes:
     return b"\x80\x04" + b"]" * depth + b"a" * (depth - 1) + b"."
 
 
+SEGMENT = {"address": 0, "total_size": 2**21, "allocated_size": 0, "blocks": []}
 HOSTILE = {
     "a class": pickle.dumps(Command()),
     "a class within": pickle.dumps({"segments": [Command()]}, 2),
@@ -43,6 +44,11 @@ HOSTILE = {
     "no pickle": b"{}",
     "a number": pickle.dumps(5),
     "segments of numbers": pickle.dumps({"segments": [1, 2]}),
+    "what is another's": pickle.dumps({"model": [1, 2]}),
+    "sizes that no card has": pickle.dumps({"segments": [SEGMENT | {"total_size": 2**62}] * 9}),
+    "more than was there": pickle.dumps(
+        {"device_traces": [[{"action": "alloc", "addr": at, "size": 2**62} for at in range(9)]]}
+    ),
     "a size below zero": pickle.dumps({"segments": [{"address": -1}]}),
     "sizes of texts": pickle.dumps({"device_traces": [[{"action": "alloc", "addr": "x"}]]}),
 }

@@ -26,6 +26,7 @@ from tests.measurements.reported import ERRORS, LOGS, OTHER_ERRORS, Log
 from trainfit.measurements.documents import TIMELINE
 from trainfit.measurements.formats.pytorch import WHOLE_ERROR
 from trainfit.measurements.formats.trainer_metrics import NAME
+from trainfit.measurements.line_format import MOST_BYTES
 from trainfit.measurements.measurement import Measurements
 from trainfit.measurements.read import (
     COMPILED,
@@ -34,6 +35,8 @@ from trainfit.measurements.read import (
 )
 from trainfit.measurements.wrapping import LABEL, MOST_WRAPPED
 from trainfit.specs.artifacts import Artifact, LogFormat
+
+EVERY_LOG = [*LOGS, *ERRORS, *OTHER_ERRORS]
 
 
 def read(text: str, format: LogFormat | None = None) -> Measurements:
@@ -62,7 +65,7 @@ def test_every_format_has_a_line_and_a_name() -> None:
     assert names == {each.format for each in LINES} | {NAME, TIMELINE}
 
 
-@pytest.mark.parametrize("log", [*LOGS, *ERRORS, *OTHER_ERRORS], ids=lambda log: log.source)
+@pytest.mark.parametrize("log", EVERY_LOG, ids=lambda log: log.source)
 def test_all_is_read_that_a_reported_log_says(log: Log) -> None:
     found = read(log.text)
     told = [(e.counter, e.rank, e.step) for e in found.measurements]
@@ -282,13 +285,59 @@ def test_what_is_no_measurement_is_listed() -> None:
     ]
 
 
-def test_figures_without_end_are_cut() -> None:
-    found = read("1MiB / 2MiB " * 1000 + "\n" + ("1MiB / 2MiB\n" * MOST_FIGURES))
+def test_of_figures_without_end_the_first_and_the_last_are_read() -> None:
+    """As long runs print them, with the error that they end with."""
+    many = 2 * MOST_FIGURES
+    text = "1MiB / 2MiB " * 1000 + "\n" + "1MiB / 2MiB\n" * many + ERRORS[0].text
+    found = read(text)
     assert len(found.measurements) < 2 * MOST_FIGURES
-    assert f"more than {MOST_FIGURES} figures" in found.unread[-1].why
+    (left_out,) = found.unread
+    assert f"more than {MOST_FIGURES} figures" in left_out.why
+    told = [each for each in found.measurements if each.format == "out of memory"]
+    assert [each.bytes for each in told] == [round(each.bytes) for each in ERRORS[0].figures]
+    assert {each.source.line for each in told} == {many + 2}
 
 
-EVERY_LOG = [*LOGS, *ERRORS, *OTHER_ERRORS]
+ABSURD = [
+    "9" * 5000,
+    "1e400",
+    "1e-999999999",
+    "1e99",
+    "-5.0",
+    "nan",
+    "inf",
+    "1.2.3",
+    "٣",
+    "1,,2",
+    "",
+]
+
+
+@given(st.sampled_from([*LINES, *EVERY_LOG]), st.data())
+def test_no_number_is_too_absurd_to_be_read_past(log: Line | Log, data: st.DataObject) -> None:
+    pieces = re.split(r"\d[\d.]*", log.text)
+    numbers = re.findall(r"\d[\d.]*", log.text)
+    numbers = [data.draw(st.sampled_from([each, *ABSURD])) for each in numbers]
+    text = "".join(left + right for left, right in zip(pieces, [*numbers, ""], strict=True))
+    found = read(text)
+    for each in found.measurements:
+        assert 0 <= each.bytes < MOST_BYTES
+        assert each.step is None or each.step < 10**9
+        assert each.rank is None or each.rank < 10**9
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "1e400", "NaN", "-1", "true", '"٣"', "1e308"])
+def test_no_number_of_a_document_is_too_absurd(number: str) -> None:
+    for text in (
+        f'{{"max_alloc": {number}, "alloc": {number}}}',
+        f'{{"log_history": [{{"step": {number}, "memory(GiB)": 1}}, {{"step": 1, "memory(GiB)": '
+        f"{number}}}]}}",
+        f'{{"mem-allocated-bytes": {{"values": {{"{"9" * 5000}": 1, "٣": 2, "3": {number}}}}}}}',
+        f"[[1], [[{number}]]]",
+    ):
+        assert all(each.bytes == 2**30 and each.step is None for each in read(text).measurements)
+
+
 UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**3, 10**6, 10**9, 10**12)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -108,6 +108,19 @@ def test_neither_folders_nor_arguments_of_anybody_are_told() -> None:
     assert len(phases) > 2
 
 
+@pytest.mark.alone
+def test_places_without_end_cost_no_more_than_their_length() -> None:
+    frames = [{"filename": f"/home/{'a' * 4000}{at}", "name": "b" * 4000} for at in range(64)]
+    events = [
+        {"action": "alloc", "addr": at, "size": at, "frames": [dict(each) for each in frames]}
+        for at in range(100)
+    ]
+    file = dumped({"device_traces": [events]})
+    began = process_time()
+    summarize(file)
+    assert process_time() - began < 2
+
+
 def test_a_ring_that_lost_its_beginning_says_so() -> None:
     content = recording(trace("small_forward_fp32_128.json.gz"))
     content["segments"][-1]["blocks"][0]["frames"] = FORWARD

@@ -13,7 +13,14 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from trainfit.measurements.line_format import GB, GIB, MOST_BYTES, resolution
+from trainfit.measurements.line_format import (
+    GB,
+    GIB,
+    MOST_BYTES,
+    MOST_DIGITS,
+    count_of,
+    resolution,
+)
 from trainfit.measurements.measurement import Measurement
 from trainfit.specs.artifacts import Artifact, Counter, LogFormat, PeakWindow, Place
 
@@ -71,7 +78,7 @@ def _figures(document: Any, source: Place) -> Iterator[Measurement]:
         case {"log_history": list(logs)}:
             for each in logs:
                 match each:
-                    case {"step": int(step)} if step >= 0:
+                    case {"step": step} if type(step) is int and 0 <= step < 10**MOST_DIGITS:
                         for kept in LOGGED:
                             yield from _figure(kept, each.get(kept.name), step, source)
         case dict():
@@ -79,7 +86,7 @@ def _figures(document: Any, source: Place) -> Iterator[Measurement]:
                 match document.get(kept.name):
                     case {"values": dict(values)}:
                         for step, value in values.items():
-                            if step.isdecimal():
+                            if step.isascii() and step.isdecimal() and count_of(step) is not None:
                                 yield from _figure(kept, value, int(step), source)
         case [[*times], [*sizes]] if times and len(times) == len(sizes):
             yield from _timeline(sizes, source)

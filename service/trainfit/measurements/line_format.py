@@ -25,7 +25,11 @@ MOST_BYTES = 2**50
 
 LONGEST_LINE = 20_000
 """Characters of a line that is read."""
-NUMBER = r"(\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?)"
+NUMBER = r"(\d[\d,]{0,20}(?:\.\d{1,24})?(?:e[+-]?\d{1,2})?)(?!\.?\d|e[+-]?\d)"
+"""One that a program may have printed, whole: of a longer one no part is taken."""
+MOST_DIGITS = 9
+"""Of a step, of a rank, of how often something has happened."""
+COUNT = rf"(\d{{1,{MOST_DIGITS}}})(?!\d)"
 
 
 def _said(units: Mapping[str, int]) -> str:
@@ -87,7 +91,7 @@ class Times(NamedTuple):
 
     @property
     def pattern(self) -> str:
-        return self.words + r"(\d+)"
+        return self.words + COUNT
 
 
 class Once(NamedTuple):
@@ -138,9 +142,14 @@ class CompiledFormat(NamedTuple):
 
 
 def compiled(format: LineFormat) -> CompiledFormat:
-    figures = tuple([(each, re.compile(each.pattern)) for each in format.figures])
-    behind = None if format.behind is None else re.compile(format.behind)
-    return CompiledFormat(format, re.compile(format.marker), figures, behind)
+    figures = tuple([(each, re.compile(each.pattern, re.ASCII)) for each in format.figures])
+    behind = None if format.behind is None else re.compile(format.behind, re.ASCII)
+    return CompiledFormat(format, re.compile(format.marker, re.ASCII), figures, behind)
+
+
+def count_of(digits: str | None) -> int | None:
+    """A step or a rank; None where there is none, or what no run has."""
+    return None if digits is None or len(digits) > MOST_DIGITS else int(digits)
 
 
 def number_of(text: str) -> float:

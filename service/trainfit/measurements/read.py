@@ -5,7 +5,7 @@ its marker to the next one. Nothing is taken from a line that no format knows.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from trainfit.measurements.line_format import (
     SpeedPattern,
     Times,
     compiled,
+    count_of,
     number_of,
     resolution,
 )
@@ -59,6 +60,9 @@ LONGEST_TEXT = 200
 LONGEST_MOMENT = 80
 MOST_UNREAD = 200
 MOST_FIGURES = 20_000
+"""Half of them before what is left out, where there are more, and as many in the end."""
+LAST_LINES = 5_000
+"""Of a long log, where the error stands that it ends with."""
 
 SPEAKS = re.compile(
     r"mem|[GM]iB|\bMA |elapsed.time.per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
@@ -73,9 +77,9 @@ OF_MEMORY = re.compile(
 TABLE = re.compile(r"\| +(?:PyTorch CUDA memory summary|from (?:large|small) pool)\b")
 """Lines of memory_summary() that tell no more than the others."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
-AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)")
+AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)", re.ASCII)
 SEPARATOR = re.compile(r"[:|\]]")
-RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]|\[rank=(\d+)\]")
+RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]|\[rank=(\d+)\]", re.ASCII)
 """Whose what follows in a line is: as axolotl says it, torchrun of one that it glued on, Primus,
 and workers of NeMo-RL.
 """
@@ -111,14 +115,13 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
             read.measurements.extend(document[:MOST_FIGURES])
             continue
         metrics: dict[str, Metric] = {}
-        before = ""
-        for number, written in enumerate(unwrapped(each.text.splitlines()), 1):
-            source = Place(name=each.name, line=number)
-            if len(read.measurements) + len(read.speeds) > MOST_FIGURES:
-                why = f"there are more than {MOST_FIGURES} figures; send a part of it"
-                read.unread.append(Unread(source, written[:LONGEST_TEXT], why))
-                return read
-            before = _line(written, source, before, formats, metrics, read)
+        lines = each.text.splitlines()
+        read_until = 0
+        for first, most in ((0, MOST_FIGURES // 2), (len(lines) - LAST_LINES, MOST_FIGURES)):
+            begin = max(first, read_until)
+            _leave_out(each.name, lines, read_until, begin, read)
+            read_until = _lines(each.name, lines, begin, most, formats, metrics, read)
+        _leave_out(each.name, lines, read_until, len(lines), read)
         match peak_of(metrics) if each.format in (None, trainer_metrics.NAME) else None:
             case Measurement() as peak:
                 read.measurements.append(peak)
@@ -129,6 +132,38 @@ def read_measurements(artifacts: Iterable[Artifact]) -> Measurements:
 
 def _formats(name: LogFormat | None) -> Formats:
     return COMPILED if name is None else tuple([e for e in COMPILED if e.format.name == name])
+
+
+def _lines(
+    name: str,
+    lines: Sequence[str],
+    begin: int,
+    most: int,
+    formats: Formats,
+    metrics: dict[str, Metric],
+    read: Measurements,
+) -> int:
+    """Read the lines from there on while there are no more figures than `most`, and return how many
+    lines are done with.
+    """
+    before = ""
+    for number, written in enumerate(unwrapped(lines[begin:]), begin + 1):
+        if len(read.measurements) + len(read.speeds) > most:
+            return number - 1
+        source = Place(name=name, line=number)
+        before = _line(written, source, before, formats, metrics, read)
+    return len(lines)
+
+
+def _leave_out(name: str, lines: Sequence[str], begin: int, end: int, read: Measurements) -> None:
+    """Say which lines are not read since there are too many figures."""
+    if begin < end:
+        why = (
+            f"there are more than {MOST_FIGURES} figures: lines {begin + 1:,} to {end:,} are left "
+            "out; send them by themselves"
+        )
+        source = Place(name=name, line=begin + 1)
+        read.unread.append(Unread(source, lines[begin][:LONGEST_TEXT], why))
 
 
 def _line(
@@ -162,7 +197,7 @@ def _line(
 def _records(line: str, before: str, source: Place, formats: Formats) -> Iterator[Record]:
     """The records of a line: of two formats that begin at one place, the first that is listed."""
     label = LABEL.match(line)
-    labelled = None if label is None else int(label[1] or label[2])
+    labelled = None if label is None else count_of(label[1] or label[2])
     markers: dict[int, tuple[CompiledFormat, re.Match[str]]] = {}
     for each in formats:
         if each.format.word not in line or (each.behind and not each.behind.search(before)):
@@ -174,7 +209,7 @@ def _records(line: str, before: str, source: Place, formats: Formats) -> Iterato
         found, marker = markers[start]
         named = marker.groupdict().get("rank")
         ranks = [named] if named else ["".join(each) for each in RANK.findall(line[:start])[-1:]]
-        rank = int(ranks[0]) if ranks else labelled
+        rank = count_of(ranks[0]) if ranks else labelled
         yield Record(found, marker, line[start:end], line[:start], rank, before, source)
 
 
@@ -294,9 +329,9 @@ def _moment(record: Record, groups: dict[str, str | None]) -> str:
 
 def _step(groups: dict[str, str | None], moment: str) -> int | None:
     if (step := groups.get("step")) is not None:
-        return int(step)
+        return count_of(step)
     after = AFTER.search(moment)
-    return None if after is None else int(after[1] or after[2])
+    return None if after is None else count_of(after[1] or after[2])
 
 
 def _leave(read: Measurements, unread: Unread) -> None:

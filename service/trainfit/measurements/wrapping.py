@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from trainfit.measurements.formats.pytorch import OUT_OF_MEMORY, WHOLE_ERROR
 from trainfit.measurements.line_format import LONGEST_LINE, UNITS
 
-LABEL = re.compile(r"\s*(?:\[rank(\d+)\]: ?|(\d+): )")
+LABEL = re.compile(r"\s*(?:\[rank(\d+)\]: ?|(\d+): )", re.ASCII)
 """What torchrun and `srun --label` put before a line of a rank."""
 BEFORE = ("OutOfMemoryError:", " out of ")
 """What stands before the words that an error is known by."""

@@ -8,8 +8,8 @@ def _framebuffer(name: str, counter: Counter) -> LineFormat:
     return LineFormat(
         "dcgm",
         f"DCGM_FI_DEV_FB_{name}",
-        rf"\bDCGM_FI_DEV_FB_{name}\{{[^}}]{{0,1000}}\}} ",
-        (Bytes(rf"DCGM_FI_DEV_FB_{name}\{{[^}}]{{0,1000}}\}} ", counter, MIB),),
+        rf"\bDCGM_FI_DEV_FB_{name}\{{[^{{}}]{{0,1000}}\}} ",
+        (Bytes(rf"DCGM_FI_DEV_FB_{name}\{{[^{{}}]{{0,1000}}\}} ", counter, MIB),),
         moment="scraped",
     )
 

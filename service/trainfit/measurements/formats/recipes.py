@@ -43,7 +43,7 @@ LINGUA = (
     LineFormat(
         "lingua",
         "memory/max_active_gib",
-        r"(?:['\"]global_step['\"]: (?P<step>\d+),.{0,3000}?)?\bmemory/max_active_gib['\"]?:",
+        r"(?:\{['\"]global_step['\"]: (?P<step>\d+),[^{}]{0,3000}?)?\bmemory/max_active_gib['\"]?:",
         (
             SpeedPattern(r"speed/wps['\"]?: ", "tokens_per_second_per_gpu"),
             Bytes(r"max_active_gib['\"]?: ", "active_bytes.all.peak", GIB, "log"),

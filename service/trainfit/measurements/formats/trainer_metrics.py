@@ -8,14 +8,15 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from trainfit.measurements.line_format import MIB
+from trainfit.measurements.line_format import MIB, MOST_BYTES
 from trainfit.measurements.measurement import Measurement, Unread
 from trainfit.specs.artifacts import LogFormat, Place
 
 NAME: LogFormat = "transformers"
 METRIC = re.compile(
     r"\b(before_init_mem_gpu|(?:init|train)_mem_gpu_(?:alloc|peaked)_delta)['\"]?\s*[:=]\s*"
-    r"(-?\d+)(MB)?"
+    r"(-?\d{1,15})(MB)?(?!\d)",
+    re.ASCII,
 )
 STANDING = ("before_init_mem_gpu", "init_mem_gpu_alloc_delta", "train_mem_gpu_alloc_delta")
 ABOVE = "train_mem_gpu_peaked_delta"
@@ -46,9 +47,12 @@ def peak_of(metrics: dict[str, Metric]) -> Measurement | Unread | None:
         why = f"a peak is counted from {', '.join(missing)}, which is not there"
         return Unread(last.source, ABOVE, why)
     parts = [last, *(metrics[name] for name in STANDING)]
+    size = sum(each.bytes for each in parts)
+    if not 0 <= size < MOST_BYTES:
+        return Unread(last.source, ABOVE, "what it stands on makes no peak that a card has")
     return Measurement(
         counter="allocated_bytes.all.peak",
-        bytes=sum(each.bytes for each in parts),
+        bytes=size,
         resolution_bytes=sum(each.resolution for each in parts),
         peak_window="phase",
         rank=0,

@@ -16,6 +16,7 @@ from trainfit.measurements.line_format import (
     GB,
     GIB,
     MIB,
+    MOST_BYTES,
     Bytes,
     LineFormat,
     NamedCounter,
@@ -66,6 +67,8 @@ def unit_of_torchtune(figure: str) -> int:
     are whole blocks in one of the two; those of whole gigabytes, and rounded ones, are today's.
     """
     size = Decimal(figure.replace(",", ""))
+    if size * GIB >= MOST_BYTES:
+        return GIB
     return GB if size * GB % BLOCK == 0 and size * GIB % BLOCK else GIB
 
 
@@ -74,7 +77,7 @@ TORCHTUNE = (
     LineFormat(
         "torchtune",
         "peak_memory_active",
-        r"(?:\bStep (?P<step>\d+) \|.{0,2000}?)?\bpeak_memory_active['\"]?[:=]",
+        r"(?:\bStep (?P<step>\d+) \|(?:(?!\bStep \d).){0,2000}?)?\bpeak_memory_active['\"]?[:=]",
         (
             SpeedPattern(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
             *(
@@ -218,17 +221,21 @@ DEEPSPEED = (
     ),
 )
 
+LOSS = r"\{['\"]loss['\"]: "
+OF_A_LOG = r"(?:(?!\{['\"]loss).)"
+"""A character that begins no other log."""
+
 SWIFT = LineFormat(
     "ms-swift",
     "memory(GiB)",
-    r"\{['\"]loss['\"]: (?:.{0,2000}?['\"]global_step(?:/max_steps)?['\"]: ['\"]?(?P<step>\d+))?",
+    rf"{LOSS}(?:{OF_A_LOG}{{0,2000}}?['\"]global_step(?:/max_steps)?['\"]: ['\"]?(?P<step>\d+))?",
     (Bytes(r"['\"]memory\(GiB\)['\"]: ['\"]?", "reserved_bytes.all.peak", GIB, "run"),),
 )
 
 LIGER = LineFormat(
     "liger-kernel",
     "step_peak_memory_",
-    r"\{['\"]loss['\"]: (?:.{0,2000}?['\"]step['\"]: (?P<step>\d+))?",
+    rf"{LOSS}(?:{OF_A_LOG}{{0,2000}}?['\"]step['\"]: (?P<step>\d+))?",
     (
         SpeedPattern(r"['\"]step_time_sec['\"]: ", "seconds"),
         Bytes(r"step_peak_memory_allocated_MB['\"]: ", "allocated_bytes.all.peak", MIB, "log"),

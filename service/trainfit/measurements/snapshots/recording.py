@@ -16,6 +16,8 @@ from trainfit.errors import TrainfitError
 
 MAX_TEXT_LENGTH = 4096
 MAX_NUMBER = 2**63 - 1
+PARTS = frozenset({"segments", "device_traces"})
+"""Of a recording: what there is in the end, and what was asked for."""
 
 
 class SnapshotError(TrainfitError, ValueError):
@@ -42,6 +44,8 @@ def read_recording(file: BinaryIO) -> dict[str, Any]:
         raise SnapshotError(f"it is no pickle of data: {error}") from None
     if not isinstance(recording, dict):
         raise SnapshotError("it is no recording: it holds no dictionary")
+    if not recording.keys() & PARTS:
+        raise SnapshotError("it is no recording: it has neither segments nor device_traces")
     return recording
 
 

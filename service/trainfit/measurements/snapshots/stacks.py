@@ -11,7 +11,7 @@ from trainfit.specs.snapshot import MAX_FRAMES, Phase
 
 LONGEST = 64
 """Frames of a stack that are looked at."""
-PACKAGES = re.compile(r".*/(?:site|dist)-packages/")
+PACKAGES = ("/site-packages/", "/dist-packages/")
 SAFE = re.compile(r"[^\w.<>:/ -]")
 PLUMBING = (
     "torch/nn/modules/module.py",
@@ -48,7 +48,6 @@ def _shown(file: str, name: str) -> str:
     """A function and its file: that of an installed package from there on, any other by its name
     alone, since the folders that it lies in are somebody's.
     """
-    short, installed = PACKAGES.subn("", file)
-    if not installed:
-        short = file.rpartition("/")[2]
+    installed = [file.rpartition(each)[2] for each in PACKAGES if each in file]
+    short = min(installed, key=len) if installed else file.rpartition("/")[2]
     return SAFE.sub("", f"{name} {short}")[:256]

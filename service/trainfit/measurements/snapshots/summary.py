@@ -8,6 +8,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Literal, NamedTuple
 
+from pydantic import ValidationError
+
 from trainfit.measurements.snapshots.recording import (
     SnapshotError,
     items,
@@ -35,6 +37,13 @@ BEFORE = -1
 def summarize(file: BinaryIO, rank: int | None = None) -> SnapshotSummary:
     """What a recording says. Raises SnapshotError."""
     recording = read_recording(file)
+    try:
+        return _summary(recording, rank)
+    except ValidationError:
+        raise SnapshotError("its sizes are none that a card has") from None
+
+
+def _summary(recording: dict[str, Any], rank: int | None) -> SnapshotSummary:
     events = _events(recording)
     segments = list(items(recording, "segments"))
     left = dict(_left(segments))
