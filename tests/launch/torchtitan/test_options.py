@@ -105,7 +105,7 @@ def test_every_key_of_a_release_stands_in_a_list(release: TorchtitanRelease) -> 
         assert key in found.recognised | found.irrelevant | found.unsupported
 
 
-def python(version: str, *words: str) -> Read:
+def python(version: str, *words: str, num_gpus: int = 8) -> Read:
     """A launch over a Python config that says everything that has to be said."""
     batch = (
         ("--training.local_batch_size", "2", "--training.seq_len", "8192")
@@ -144,8 +144,8 @@ def python(version: str, *words: str) -> Read:
         overrides={
             "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
             "training": {"loss": {"cross_entropy": "chunked"}, "optimizer": {"name": "adam"}},
-        }
-        | GPUS,
+            "parallelism": {"num_gpus": num_gpus},
+        },
     )
 
 
@@ -227,6 +227,36 @@ def test_replicas_alone_are_ddp() -> None:
     )
     assert found.field("/parallelism/data_parallel_sharding_strategy") == "no_shard"
     assert found.field("/training/precision/compute") == "bf16"
+
+
+STRATEGY = "/parallelism/data_parallel_sharding_strategy"
+ALONE = (
+    "--parallelism.data_parallel_shard_degree=1",
+    "--parallelism.data_parallel_replicate_degree",
+)
+
+
+@pytest.mark.parametrize(("version", "multiplied"), [("2025-03", "fp32"), ("v0.1.0", "bf16")])
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_autocast_narrows_where_nothing_is_shared_out_since_a_release(
+    version: str, multiplied: str, replicas: int
+) -> None:
+    words = (ALONE[0], f"{ALONE[1]}={replicas}")
+    gpus = {"parallelism": {"num_gpus": replicas}}
+    found = options(*words, framework_version=version, overrides=gpus)
+    assert found.field(STRATEGY) == "no_shard"
+    assert found.field("/training/precision/compute") == multiplied
+
+
+@pytest.mark.parametrize("version", ["2026-06", "2026-08"])
+@pytest.mark.parametrize("replicas", [1, 8])
+def test_after_v0_2_fsdp_narrows_even_what_one_rank_has_whole(version: str, replicas: int) -> None:
+    words = (ALONE[0], f"{ALONE[1]}={replicas}")
+    found = python(version, *words, num_gpus=replicas)
+    assert found.field(STRATEGY) == "optim_grads_params"
+    plan = plan_of(Job.model_validate(found.job))
+    assert plan.layout.sharding == "optim_grads_params"
+    assert plan.layout.dp == replicas
 
 
 def test_ddp_beside_tensor_parallelism_is_refused() -> None:

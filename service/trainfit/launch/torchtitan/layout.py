@@ -49,7 +49,7 @@ class Degrees(NamedTuple):
 
     @property
     def shards(self) -> bool:
-        """Whether FSDP runs. Context-parallel ranks share weights out as well."""
+        """Whether weights are shared out: context-parallel ranks do so as well."""
         return self.shard > 1 or self.cp > 1 or self.ep > 1
 
 
@@ -118,10 +118,17 @@ def _world(run: TorchtitanRun, rest: int, shard: int) -> int:
     return world
 
 
+def runs_fsdp(run: TorchtitanRun, degrees: Degrees) -> bool:
+    """Whether FSDP runs, be it to narrow weights alone."""
+    return degrees.shards or run.release.always_fully_shards
+
+
 def _share_out(run: TorchtitanRun, degrees: Degrees) -> None:
-    """FSDP shares everything out, in groups where it is replicated; DDP and one GPU nothing."""
+    """FSDP shares everything out, in groups where it is replicated; DDP and one GPU nothing, where
+    a release has it so.
+    """
     pointer = "/parallelism/data_parallel_sharding_strategy"
-    if degrees.shards:
+    if runs_fsdp(run, degrees):
         run.decide(pointer, "optim_grads_params", SHARD)
         if degrees.replicate > 1:
             run.draft.put(

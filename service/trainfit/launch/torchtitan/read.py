@@ -28,6 +28,7 @@ from trainfit.launch.torchtitan.layout import (
     divide_experts,
     read_layout,
     read_pipeline,
+    runs_fsdp,
 )
 from trainfit.launch.torchtitan.python_config import demand
 from trainfit.launch.torchtitan.recipes import read_recipe
@@ -232,13 +233,14 @@ def _accumulation(run: TorchtitanRun, key: str, total: int, once: int) -> None:
 
 
 def _precision(run: TorchtitanRun, degrees: Degrees) -> None:
-    """FSDP gathers in the narrower type, and so does autocast multiply under DDP and on one GPU;
-    where tensor or pipeline parallelism stand alone, nothing is narrowed.
+    """FSDP gathers in the narrower type, and so does autocast multiply under DDP and on one GPU,
+    where a release has it; where tensor or pipeline parallelism stand alone, nothing is narrowed.
     """
     keys = ("training.dtype", "training.mixed_precision_param", "training.mixed_precision_reduce")
     fields = ("params", "compute", "gradients")
     usual = ("float32", "bfloat16", "float32")
-    narrowed = degrees.shards or degrees.tp * degrees.pp == 1
+    alone = run.release.casts_alone and degrees.tp * degrees.pp == 1
+    narrowed = runs_fsdp(run, degrees) or alone
     for key, field, default in zip(keys, fields, usual, strict=True):
         source = keys[0] if field == "compute" and not narrowed else key
         dtype = run.reading.value(source, usual[0] if source == keys[0] else default)

@@ -28,6 +28,11 @@ class TorchtitanRelease:
     """Attention copies keys and values to every query head (until 2026-01-27, ff0829c)."""
     units_apart: bool = True
     """The embedding, and norm with head, are FSDP units (since 2025-07-28, 83e6941)."""
+    casts_alone: bool = True
+    """Under DDP and on one GPU autocast narrows products (since 2025-06-16, 0b44d4c)."""
+    always_fully_shards: bool = False
+    """FSDP is there to narrow what it gathers even where one rank shares nothing out, in place of
+    DDP and of autocast (since 2026-04-09, 00b7f56)."""
     collects_outputs: bool = False
     """A pipeline keeps the logits of the whole batch (until 2025-10-22, e5ef99a)."""
     weighs_ends: bool = True
@@ -298,6 +303,7 @@ RELEASES: Sequence[TorchtitanRelease] = (
         _2024_12,
         repeats_kv=True,
         units_apart=False,
+        casts_alone=False,
         collects_outputs=True,
         weighs_ends=False,
         compiles_loss=False,
@@ -308,6 +314,7 @@ RELEASES: Sequence[TorchtitanRelease] = (
         _2025_03,
         repeats_kv=True,
         units_apart=False,
+        casts_alone=False,
         collects_outputs=True,
         weighs_ends=False,
         compiles_loss=False,
@@ -334,8 +341,8 @@ RELEASES: Sequence[TorchtitanRelease] = (
     ),
     TorchtitanRelease("v0.2.1", _0_2_1, repeats_kv=True),
     TorchtitanRelease("v0.2.2", _0_2_2),
-    TorchtitanRelease("2026-06", _2026_06, python=True),
-    TorchtitanRelease("2026-08", _2026_08, python=True, fuses_qkv=True),
+    TorchtitanRelease("2026-06", _2026_06, python=True, always_fully_shards=True),
+    TorchtitanRelease("2026-08", _2026_08, python=True, always_fully_shards=True, fuses_qkv=True),
 )
 """From the oldest to the latest."""
 
