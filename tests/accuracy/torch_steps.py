@@ -181,7 +181,7 @@ def job_of(spec: Row) -> Job:
     without = [name for name in WITHOUT_FIELD if name != "keep_logits" or given["pp"] == 1]
     if options := [name for name in without if given[name] != DEFAULTS[name]]:
         raise UnusableRowError(f"a job has no field for {', '.join(options)}")
-    if (given["lora"] or {}).get("input_grads"):
+    if (given["lora"] or {}).get("input_grads") and given["ac"] == "none":
         raise UnusableRowError("a job has no field for input_grads without recompute")
     sharded = given["strategy"] in SHARDED
     return Job.model_validate(

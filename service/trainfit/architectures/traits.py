@@ -20,6 +20,9 @@ ACTIVATION_KEYS = (
 LOGIT_SCALES = ("logits_scaling", "logit_scale")
 """Keys with a number that logits are divided by or multiplied with (modeling_granite.py,
 modeling_cohere.py)."""
+EMBEDDING_SCALE = "embedding_multiplier"
+"""The key of a number that a model multiplies its embeddings with (modeling_granite.py and those
+like it, modeling_falcon_h1.py). Gemma's embedding does so itself."""
 _ATTENTION = ("attention_dropout", "attn_pdrop", "attention_probs_dropout_prob", "attn_dropout")
 _HIDDEN = ("resid_pdrop", "hidden_dropout", "hidden_dropout_prob", "dropout", "residual_dropout")
 _EMBEDDING = ("embd_pdrop", "embd_dropout", "embedding_dropout")
@@ -36,6 +39,7 @@ def traits_of(config: Config) -> Traits:
         attention_dropout=_dropped(config, _ATTENTION, by_default="attention" in family.drops),
         hidden_dropout=_dropped(config, _HIDDEN, by_default=hidden),
         embedding_dropout=_dropped(config, _EMBEDDING, by_default=hidden),
+        embedding_scaled=config.get(EMBEDDING_SCALE) is not None,
         attention_softcap=bool(
             config.get("attn_logit_softcapping", "attention" in family.softcaps)
         ),

@@ -177,6 +177,19 @@ class PytorchLegend(Legend):
         """Bytes of one [n', h] tensor of the residual stream."""
         return self.residual_bytes * self.h * self.n_shard
 
+    @property
+    def embedded(self) -> int:
+        """Bytes of what the embedding makes: the first layer reads it, and those behind it what
+        wider norms have made of the residual stream.
+        """
+        return self.embedding_bytes * self.h * self.n_shard
+
+    @property
+    def embedding_bytes(self) -> int:
+        """Bytes of an element of it."""
+        narrow = self.adapters is not None and self.adapters.narrow_ends
+        return self.bytes if narrow else self.residual_bytes
+
     def trains(self, module: str) -> bool:
         """Whether the module's own weights are trained. A tied head is its embedding, and the
         final norm is one of the norms.

@@ -53,6 +53,8 @@ class Traits(Part):
     hidden_dropout: bool = False
     """Before each residual addition."""
     embedding_dropout: bool = False
+    embedding_scaled: bool = False
+    """The model multiplies what its embedding makes with a number, which makes it anew."""
     attention_softcap: bool = False
     logits_softcap: bool = False
     logits_scaled: bool = False

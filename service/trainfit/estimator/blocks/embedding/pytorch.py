@@ -4,11 +4,12 @@ Symbols: estimator.legend. Source: torch.nn.functional.embedding, transformers' 
 (rotary_emb) and masking_utils.py (eager_mask), torch/distributed/tensor/_ops/_embedding_ops.py.
 """
 
+from trainfit.estimator.legend import PytorchLegend
 from trainfit.estimator.operations.pytorch import Modules
 from trainfit.estimator.operations.widths import BYTE, INT64
 from trainfit.estimator.tensors import Tensor
 from trainfit.resolve.pytorch.plan import PytorchStep
-from trainfit.specs.architecture import Embedding
+from trainfit.specs.architecture import Embedding, Traits
 
 
 def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> None:
@@ -23,9 +24,9 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
     ]
     if way.traits.embedding_dropout and way.step.hidden_dropout:
         saves.append(step.tensor("dropout mask", n, h, width=BYTE))
-    joined = sizes.adapters is not None and sizes.adapters.virtual is not None
-    if joined and takes_gradient(way.step):
-        saves.append(step.tensor("embeddings that take a gradient", n, h, width=width))
+    if _made_anew(sizes, way.traits, embedding) and takes_gradient(way.step):
+        taken = sizes.embedding_bytes
+        saves.append(step.tensor("embeddings that take a gradient", n, h, width=taken))
     keys = sizes.c * (sizes.s + sizes.prefix)
     mask = step.tensor("masks of attention", masks, sizes.b, 1, sizes.s, keys, width=width)
     if way.step.checkpointing.kind == "none":
@@ -46,6 +47,17 @@ def lookup(step: Modules, embedding: Embedding, rotated: int, masks: int) -> Non
         backward=backward,
         leaves=leaves,
     )
+
+
+def _made_anew(sizes: PytorchLegend, traits: Traits, embedding: Embedding) -> bool:
+    """Whether frozen embeddings are not what the first layer reads: tokens are put before them,
+    positions are added, or they are multiplied. Those that take a gradient then stay beside it,
+    since the end of their graph owns them (torch/csrc/autograd/functions/accumulate_grad.h).
+    """
+    if sizes.adapters is None or sizes.trains("embed_tokens"):
+        return False
+    positions = embedding.position_rows > 0
+    return sizes.adapters.virtual is not None or positions or traits.embedding_scaled
 
 
 def _gradients(step: Modules, h: int) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:

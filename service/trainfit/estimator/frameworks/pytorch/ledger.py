@@ -53,6 +53,8 @@ class StretchPlace(NamedTuple):
     kind: int | None = None
     begun: Begun = "behind"
     again: bool = False
+    first: bool = False
+    """The layer that reads what the embedding makes."""
 
     @property
     def runs_backward(self) -> bool:
@@ -175,7 +177,7 @@ class PytorchLedger:
     def placed(self, content: Content) -> Iterator[PlacedGroups]:
         """The operations of the chunk in forward order."""
         for place in self._places(content):
-            name, layer, kind, begun, again = place
+            name, layer, kind, begun, again, _ = place
             groups = self._ends[name] if kind is None else self._groups(kind, begun)
             yield PlacedGroups(name, groups, layer, kind, again, place.runs_backward)
 
@@ -189,14 +191,23 @@ class PytorchLedger:
             if not begun and self._trains(kind):
                 begun, stands = True, "within"
             again = self.is_recomputed(position, kind) and begun
-            yield StretchPlace(self._name(kind), position, kind, stands, again)
+            first = content.embedding and position == 0
+            yield StretchPlace(self._name(kind), position, kind, stands, again, first)
         if content.final_norm:
             yield StretchPlace("final_norm")
         if content.output_layer:
             yield StretchPlace("head")
 
     def _segment_of(self, place: StretchPlace) -> Segment:
-        name, _, kind, begun, again = place
+        segment = self._any_segment_of(place)
+        if place.first and place.again:
+            kept = self.numbers.act - self.numbers.embedded
+            return segment._replace(saved=segment.saved - kept) if kept else segment
+        return segment
+
+    def _any_segment_of(self, place: StretchPlace) -> Segment:
+        """What it is wherever it stands."""
+        name, _, kind, begun, again, _ = place
         if kind is None:
             return self._outside[name]
         if begun == "behind":

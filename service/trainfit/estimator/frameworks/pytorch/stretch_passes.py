@@ -84,8 +84,8 @@ class PassesByStretch:
         made = of_read = of_made = None
         read = _block_input(groups)
         if placed.name == "embedding":
-            made = _stream("embeddings", sizes.act)
-            of_made = _stream("gradient of the embeddings", sizes.act)
+            made = _stream("embeddings", sizes.embedded)
+            of_made = _stream("gradient of the embeddings", sizes.embedded)
             run = [*run, (made,)]
             back = [(*moment, of_made) for moment in back] or [(of_made,)]
         if read is not None:
