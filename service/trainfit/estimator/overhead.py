@@ -5,12 +5,12 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Calibration, Outside, Trained
-from trainfit.specs.framework import FrameworkName
+from trainfit.specs.framework import FrameworkName, Transformers
 
 MIB = 2**20
 
@@ -21,9 +21,10 @@ SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
-EAGER_CONTEXT_MIB: Mapping[FrameworkName, int] = {"transformers": 1_700}
-"""The most where all may be loaded at once, as before CUDA 12.2: 1.66 GiB under transformers with
-PyTorch 2.4 on a machine, of runs with 0.51 on another."""
+EAGER_KERNELS = Interval(1_000 * MIB, 1_190 * MIB, 1_300 * MIB)
+"""What all kernels take besides where CUDA loads them at once: nvidia-smi showed 1.66 GiB beyond
+what PyTorch reserved on A100 with its release 2.4.1, flash-attn and transformers 4.48.1, of runs
+with 0.51 under 4.45.2, and 1.0 to 1.3 more of several ranks."""
 CONTEXT_MIB = {"sm_75": 120, "sm_80": 510, "sm_86": 240, "sm_89": 430, "sm_90": 600}
 """Expected of a process alone by its GPU's generation, as errors of PyTorch tell what is in use
 beyond what it reserved (GiB): 0.10 and 0.14 on T4, 0.49 to 0.51 eleven times and 0.40 once on A100,
@@ -125,19 +126,32 @@ def context_and_communicators(
 
 
 def context(plan: Plan) -> Interval:
-    """The context on the GPU of a plan. Where ranks are several it has the kernels of NCCL too.
-    transformers alone is run with releases of PyTorch, on generations of GPUs, that CUDA before
-    12.2 knows.
+    """The context on the GPU of a plan. Where ranks are several it has the kernels of NCCL too,
+    which are among those that are loaded at once.
     """
     known = CONTEXT_MIB.get(plan.gpu.compute_capability)
-    if known is None:
-        return CONTEXT
-    eager = EAGER_CONTEXT_MIB.get(plan.framework.name)
-    high = CONTEXT.high if eager is None else eager * MIB
-    if plan.layout.num_gpus > 1:
-        return Interval(CONTEXT.low, CONTEXT.expected, high)
-    expected = known * MIB
-    return Interval(min(CONTEXT.low, expected * 4 // 5), expected, high)
+    alone = CONTEXT if known is None else _alone(known * MIB)
+    lazy = CONTEXT if plan.layout.num_gpus > 1 else alone
+    loading = kernel_loading(plan)
+    if loading == "lazy":
+        return lazy
+    eager = added(Interval(alone.low, alone.expected, alone.expected), EAGER_KERNELS)
+    if loading == "eager":
+        return eager
+    return Interval(lazy.low, lazy.expected, lazy.high if known is None else eager.high)
+
+
+def kernel_loading(plan: Plan) -> Literal["lazy", "eager"] | None:
+    """When CUDA loads kernels; None where it may be either. transformers alone is run with releases
+    of PyTorch, on generations of GPUs, that CUDA before 12.2 knows.
+    """
+    framework = plan.framework
+    return framework.cuda_module_loading if isinstance(framework, Transformers) else "lazy"
+
+
+def _alone(expected: int) -> Interval:
+    """The context of a process alone on a card of which so much is known."""
+    return Interval(min(CONTEXT.low, expected * 4 // 5), expected, CONTEXT.high)
 
 
 def _published(plan: Plan, used: int, exchange: Interval) -> Interval:

@@ -252,6 +252,11 @@ class Transformers(Part):
         description="Each expert runs its own linears, as in models of transformers before 5.0, in "
         "place of grouped products of all.",
     )
+    cuda_module_loading: Literal["lazy", "eager"] | None = Field(
+        None,
+        description="When CUDA loads kernels: as they run, or all at once. Unset: either, as "
+        "releases differ in it, and lazily what is expected.",
+    )
     loss_parallel: bool = Field(
         True,
         description="With tp: compute the loss over logits that tp ranks share. Of no effect under "

@@ -26,6 +26,7 @@ from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
 from trainfit.launch.transformers.engine import STRATEGIES, TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
+from trainfit.launch.transformers.loading import put_module_loading
 from trainfit.launch.transformers.precision import Weights, put_precision
 from trainfit.launch.transformers.reading import finish, gathered, put_layout, put_named_model
 from trainfit.launch.transformers.releases import named_releases
@@ -120,6 +121,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     if engine.name == "deepspeed":
         put_zero(run)
     grows_segments(program.environment, draft)
+    put_module_loading(run)
     finish(run, table_of(__package__))
 
 

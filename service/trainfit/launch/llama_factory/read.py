@@ -18,6 +18,7 @@ from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stor
 from trainfit.launch.transformers.engine import TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
+from trainfit.launch.transformers.loading import put_module_loading
 from trainfit.launch.transformers.precision import Weights, checkpoint_dtype, put_precision
 from trainfit.launch.transformers.preferences import put_preference
 from trainfit.launch.transformers.reading import (
@@ -97,6 +98,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         if adapters:
             draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
     grows_segments(program.environment, draft)
+    put_module_loading(run)
     finish(run, table_of("trainfit.launch.transformers", "trainer") | table_of(__package__))
 
 

@@ -54,6 +54,14 @@ TRL_IS_NOT_REENTRANT = LibraryChange("trl", (0, 27))
 """So it is of TRL's trainers (trainer/base_trainer.py and sft_trainer.py: setdefault)."""
 FSDP2_BY_DEFAULT = LibraryChange("transformers", (5, 10))
 """fsdp_config's version is 2 unless given (training_args.py, _process_fsdp_args)."""
+ASKS_FOR_A_GPU = LibraryChange("transformers", (4, 48))
+"""To import Trainer asks whether there is a GPU, where flash-attn is installed (modeling_utils.py
+imports integrations/flash_attention.py, and that is_flash_attn_2_available), and so starts CUDA
+before PyTorch has set CUDA_MODULE_LOADING (torch/cuda/__init__.py, _lazy_init); before, what is
+imported first asks nothing."""
+LOADS_LAZILY = LibraryChange("torch", (2, 5))
+"""It comes with CUDA 12.4, which loads kernels as they run; earlier releases with 12.1 at most,
+which, from 12.2 on the default, do so where CUDA_MODULE_LOADING is LAZY."""
 HOLDS_BACK_FSDP2 = LibraryChange("accelerate", (1, 11))
 """no_sync reaches modules of FSDP2, which reduce gradients with the last micro-batch only; before,
 it looked for a method that they do not have, and they reduced them after each (accelerator.py)."""

@@ -49,6 +49,7 @@ from trainfit.launch.transformers.images import put_images
 from trainfit.launch.transformers.keys import DECIDING as ARGUMENTS
 from trainfit.launch.transformers.keys import RENAMED
 from trainfit.launch.transformers.llava import leave_out_projector, put_seeing_model
+from trainfit.launch.transformers.loading import put_module_loading
 from trainfit.launch.transformers.policy import as_packed
 from trainfit.launch.transformers.precision import put_precision
 from trainfit.launch.transformers.releases import Releases
@@ -243,6 +244,7 @@ def put_run(run: TrainerRun) -> None:
         put_zero(run)
     check_trainer(run, adapters=has_adapters(run))
     grows_segments(run.program.environment, run.draft)
+    put_module_loading(run)
 
 
 def put_layout(run: TrainerRun, *, filled: bool = False) -> tuple[TrainerEngine, int | None]:
