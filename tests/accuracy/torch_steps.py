@@ -56,6 +56,10 @@ DEFAULTS: Row = {
     "logits_to_keep": 0,
     "reference": None,
     "trl": "",
+    "verl": "",
+    "entropy": "none",
+    "pads": False,
+    "fused": False,
     "experts": "grouped_mm",
     "keep_logits": False,
     "lora": None,
@@ -224,7 +228,8 @@ def training_of(given: Row) -> Row:
             "chosen_nll": trainer in ("ORPOTrainer", "CPOTrainer"),
         }
     if given["loss"] == "policy":
-        loss["log_probs_by"] = since("GRPOTrainer", given["trl"])
+        loss["log_probs_by"] = actor_of(given) or since("GRPOTrainer", given["trl"])
+        loss["entropy"] = given["entropy"]
     if given["logits_to_keep"]:
         loss["logits_to_keep"] = given["logits_to_keep"]
     training: Row = {
@@ -249,6 +254,15 @@ def training_of(given: Row) -> Row:
     if "peft" in training and given["dtype"] in ("autocast", "fsdp_mp"):
         training["peft"]["base_dtype"] = given["base_dtype"] or "fp32"
     return training
+
+
+def actor_of(given: Row) -> str | None:
+    """What a job calls the code of verl's actor, where it ran."""
+    if not given["verl"]:
+        return None
+    if given["pads"] or given["fused"]:
+        return "verl-padded" if given["pads"] else "verl-fused"
+    return "verl"
 
 
 CHANGED: dict[str, tuple[str, list[str]]] = {

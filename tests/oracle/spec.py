@@ -132,6 +132,14 @@ class Spec:
     """preference: beside which log-probabilities: of the base without its adapters, a copy's."""
     trl: str = ""
     """preference, policy: the release whose trainer ran."""
+    verl: str = ""
+    """policy: the release whose actor ran in place of a trainer."""
+    entropy: Literal["none", "compiled", "whole", "chunks", "remade"] = "none"
+    """How verl's actor computes the entropy of the logits."""
+    pads: bool = False
+    """verl's actor keeps the padding of samples."""
+    fused: bool = False
+    """verl's actor has head and log-probabilities in one."""
     trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer"] = "DPOTrainer"
     """preference: its class."""
     loss_chunks: int = 8

@@ -120,6 +120,7 @@ STASHED = {"expert_rank_capacity_factor": 1.5, "paged_stash": True}
 DEEP_EP = {"token_dispatcher_type": "flex"}
 WHOLE_MATRICES = {"name": "muon", "muon_tp_mode": "duplicated"}
 IN_MXFP8 = {"fp8_recipe": "mxfp8", "fp8_param_gather": True}
+OF_ACTOR = {"objective": "policy", "log_probs_by": "verl"}
 LORA = {"method": "lora"}
 PROMPT = {"method": "prompt_tuning", "num_virtual_tokens": 8}
 ENCODED = {"method": "p_tuning", "num_virtual_tokens": 8}
@@ -200,6 +201,8 @@ JOBS = [
     transformers(WIDE, {"num_gpus": 1}, {"optimizer": {"name": "adamw8bit"}}),
     transformers(WIDE, EIGHT, {"loss": {"cross_entropy": "chunked_nll"}}),
     transformers(WIDE, EIGHT, {"loss": {"objective": "preference", "log_probs_by": "trl-0.12"}}),
+    transformers(WIDE, ZERO_3, {"seq_length": 64, "loss": OF_ACTOR}),
+    transformers(WIDE, ZERO_3, {"loss": OF_ACTOR | {"scored_tokens": 2**20}}),
     transformers({}, ZERO_3 | {"ep": 2}) | {"model": {"hf_id": "Qwen/Qwen3-30B-A3B"}},
     megatron(DENSE, EIGHT, {"optimizer": {"name": "sgd"}}),
     megatron(DENSE, EIGHT, {"optimizer": {"name": "muon"}}),

@@ -61,7 +61,12 @@ LogProbs = Literal[
     "trl-grpo-1.0",
     "trl-grpo-1.10",
     "trl-grpo-1.14",
+    "verl",
+    "verl-0.9",
+    "verl-padded",
+    "verl-fused",
 ]
+Entropy = Literal["none", "compiled", "whole", "remade"]
 OffloadModule = Literal[
     "attn_norm", "qkv_linear", "core_attn", "attn_proj", "mlp_norm", "expert_fc1", "moe_act"
 ]
@@ -227,12 +232,30 @@ class Loss(Part):
         "release on, before 0.15 of all logits at once, since then of a sample after the other, "
         "since 1.15 without whole logits; of its ORPO and CPO, or of its KTO; LLaMA-Factory's, "
         "of all logits in fp32; ms-swift's DPO and KTO; OpenRLHF's, by one kernel over logits in "
-        "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15.",
+        "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15; or "
+        "verl's actor's, of packed tokens up to v0.8 (verl) or since, of padded samples, or with "
+        "the head in one (verl-fused).",
+    )
+    entropy: Annotated[Entropy, OF_TRANSFORMERS] = Field(
+        "none",
+        description="policy, verl's: how the entropy of the logits is computed, where it is a part "
+        "of the loss: by a compiled kernel, of all logits in fp32 at once, or so and made again in "
+        "backward.",
+    )
+    scored_tokens: Annotated[TokenCount | None, OF_TRANSFORMERS] = Field(
+        None,
+        description="policy: tokens of a rank whose log-probabilities are computed at once without "
+        "gradients, when samples are made. Unset: no more than a micro-batch has.",
     )
     chosen_nll: Annotated[bool, OF_TRANSFORMERS] = Field(
         False,
         description="preference: the cross entropy of chosen samples is a part of the loss (ORPO, "
         "CPO, DPO's rpo_alpha).",
+    )
+    scored_beside_optimizer: Annotated[bool, OF_TRANSFORMERS] = Field(
+        True,
+        description="policy: the optimizer's states are on the card while samples are scored, and "
+        "do not wait in host memory.",
     )
     cross_entropy: Annotated[
         Literal[

@@ -13,14 +13,15 @@ from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.pytorch.plan import PytorchPlan
 from trainfit.steptime import Untimed, step_time
 
-WAYS = [*BY, "trl-1.15"]
+WAYS = [*BY, "trl-1.15", "verl", "verl-0.9", "verl-padded", "verl-fused"]
 SAMPLES, LENGTH, ROWS = 2, 512, 32_000
 
 
 def policy(by: str, kept: int | None = 384, gpus: int = 1, **training: Any) -> PytorchPlan:
     loss = {"objective": "policy", "log_probs_by": by, "logits_to_keep": kept}
     loss |= training.pop("loss", {})
-    return plan("trl-1.15", "none", {"loss": loss, **training}, gpus)
+    parallelism = training.pop("parallelism", None)
+    return plan("trl-1.15", "none", {"loss": loss, **training}, gpus, parallelism)
 
 
 def allocated(of: PytorchPlan) -> int:
@@ -89,3 +90,76 @@ def test_what_does_not_hold_together_is_refused(loss: dict[str, Any], field: str
     with pytest.raises(RefusedError) as refused:
         plan("trl-1.15", "none", {"loss": loss})
     assert f"/training/loss/{field}" in [each.pointer for each in refused.value.findings]
+
+
+@pytest.mark.parametrize("entropy", ["none", "compiled", "whole", "remade"])
+@pytest.mark.parametrize("by", ["verl", "verl-0.9", "verl-padded"])
+def test_an_entropy_is_asked_for_as_the_ledger_says(by: str, entropy: str) -> None:
+    kind = "whole" if (by, entropy) == ("verl-padded", "compiled") else entropy
+    made, expected = recorded(policy(by, loss={"entropy": kind}))
+    assert made.peak_bytes == expected
+
+
+def test_an_actor_divides_in_place_until_its_logits_are_copied() -> None:
+    """In backward four tensors [n, V] in bf16 are there at once, of which two would be enough; an
+    entropy of its own adds one to these, and nothing to those.
+    """
+    whole = 8 * LENGTH * ROWS * 2
+    again: dict[str, Any] = {"recompute": {"granularity": "full"}}
+    bytes_of = {
+        (by, entropy): allocated(
+            policy(by, None, micro_batch_size=8, loss={"entropy": entropy}, **again)
+        )
+        for by in ("verl", "verl-0.9")
+        for entropy in ("none", "compiled")
+    }
+    before, since = (bytes_of[by, "none"] for by in ("verl", "verl-0.9"))
+    assert before - since == pytest.approx(2 * whole, rel=0.01)
+    assert bytes_of["verl", "compiled"] == before
+    assert bytes_of["verl-0.9", "compiled"] - since == pytest.approx(whole, rel=0.01)
+
+
+def test_ranks_share_the_logits_of_packed_samples_only() -> None:
+    """Where samples are packed, ranks of a sequence have a part of the logits each."""
+    layout: dict[str, Any] = {"cp": 2, "cp_comm_type": "a2a"}
+    layout["data_parallel_sharding_strategy"] = "optim_grads_params"
+    assert allocated(policy("verl", None, 2, parallelism=layout)) < allocated(
+        policy("verl", None, 2)
+    )
+    with pytest.raises(RefusedError, match="cp > 1 beside a loss over log-probabilities"):
+        policy("verl-padded", gpus=2, parallelism=layout)
+
+
+@pytest.mark.parametrize(
+    ("by", "entropy", "message"),
+    [
+        ("trl-grpo-1.0", "whole", "verl's actor alone"),
+        ("verl-padded", "compiled", "not compiled"),
+        ("verl-fused", "remade", "a few tokens at a time"),
+    ],
+)
+def test_an_entropy_that_nobody_computes_is_refused(by: str, entropy: str, message: str) -> None:
+    with pytest.raises(RefusedError, match=message):
+        policy(by, loss={"entropy": entropy})
+
+
+def scored(by: str, tokens: int, **loss: Any) -> PytorchPlan:
+    return policy(by, recompute={"granularity": "full"}, loss={"scored_tokens": tokens, **loss})
+
+
+@pytest.mark.parametrize("by", ["verl", "verl-padded", "verl-fused"])
+def test_samples_are_scored_without_gradients(by: str) -> None:
+    """As many as a micro-batch has need less than its update, of many more the logits are whole."""
+    here = SAMPLES * LENGTH
+    plain = allocated(scored(by, here))
+    assert allocated(scored(by, 2 * here)) >= plain
+    many = allocated(scored(by, 64 * here))
+    if by != "verl-fused":
+        assert many > 64 * here * ROWS * 2
+    beside = allocated(scored(by, 64 * here, scored_beside_optimizer=False))
+    assert beside < many
+
+
+def test_only_a_policy_scores_samples() -> None:
+    with pytest.raises(RefusedError, match="scored before a step"):
+        policy("trl-1.15", loss={"objective": "next_token", "scored_tokens": 8})

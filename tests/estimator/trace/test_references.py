@@ -24,7 +24,11 @@ REFERENCES = ["none", "base", "copy"]
 
 
 def plan(
-    by: str, reference: str, training: dict[str, Any] | None = None, gpus: int = 1
+    by: str,
+    reference: str,
+    training: dict[str, Any] | None = None,
+    gpus: int = 1,
+    parallelism: dict[str, Any] | None = None,
 ) -> PytorchPlan:
     adapters = {"peft": {"method": "lora", "r": 16}} if reference == "base" else {}
     loss = {"objective": "preference", "reference": reference, "log_probs_by": by}
@@ -41,7 +45,7 @@ def plan(
                 "vocab_size": 32_000,
             }
         },
-        "parallelism": {"num_gpus": gpus},
+        "parallelism": {"num_gpus": gpus, **(parallelism or {})},
         "training": {
             "precision": "bf16-pure",
             "micro_batch_size": 2,

@@ -37,7 +37,10 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
             "/training/num_microbatches": 4,
             "/training/precision/params": "fp32",
             "/training/precision/compute": "bf16",
-            "/training/loss/cross_entropy": "fused",
+            "/training/loss/objective": "policy",
+            "/training/loss/log_probs_by": "verl",
+            "/training/loss/entropy": None,
+            "/training/loss/scored_tokens": 40 * 1536,
             "/training/recompute/granularity": "full",
             "/framework/data_parallel_engine": "fsdp1",
             "/framework/sync_each_micro_batch": True,
@@ -47,7 +50,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "grpo_qwen3_8b": ({"/training/micro_batch_size": 32}, ENGINE),
     "grpo_seed_oss_36b": (
         {"/framework/data_parallel_engine": "fsdp2"},
-        ENGINE | {f"{MODEL}.use_fused_kernels"},
+        ENGINE,
     ),
     "ppo_deepseek_7b_sp2": (
         {"/parallelism/cp": 2, "/parallelism/cp_comm_type": "a2a"},
@@ -55,8 +58,8 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "ppo_qwen2_5_32b": ({"/parallelism/num_gpus": 32}, ENGINE | CRITIC),
     "ppo_qwen2_7b_fused_kernels": (
-        {"/training/seq_length": 24000},
-        ENGINE | CRITIC | {f"{MODEL}.use_fused_kernels", "reward_model.enable"},
+        {"/training/seq_length": 24000, "/training/loss/log_probs_by": "verl-fused"},
+        ENGINE | CRITIC | {"reward_model.enable"},
     ),
     "remax_qwen2_5_7b": ({"/training/seq_length": 24000}, ENGINE),
     "rloo_qwen2_7b": ({"/training/micro_batch_size": 80}, ENGINE),
@@ -125,17 +128,57 @@ def test_a_key_of_an_own_making_is_unsupported() -> None:
 
 
 @pytest.mark.parametrize("key", ["entropy_coeff=0.001", "calculate_entropy=True"])
-def test_an_entropy_is_bounded_by_the_logits(key: str) -> None:
-    found = trained(f"{ACTOR}.{key}")
-    (told,) = [each for each in found.account.bounded if each.key.startswith(ACTOR)]
-    assert told.key == f"{ACTOR}.{key.partition('=')[0]}"
-    tokens = found.field("/training/micro_batch_size") * found.field("/training/seq_length")
-    assert (told.direction, told.bytes) == ("raises", 24 * tokens * 152064)
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ((), "compiled"),
+        ((f"{ACTOR}.use_torch_compile=False",), "whole"),
+        ((f"{ACTOR}.use_torch_compile=False", f"{ACTOR}.entropy_checkpointing=True"), "remade"),
+        ((f"{ACTOR}.entropy_checkpointing=True",), "compiled"),
+        ((f"{MODEL}.use_remove_padding=False",), "whole"),
+        ((f"{MODEL}.use_remove_padding=False", f"{ACTOR}.entropy_checkpointing=True"), "remade"),
+        ((f"{MODEL}.use_fused_kernels=True", f"{ACTOR}.use_torch_compile=False"), "compiled"),
+    ],
+)
+def test_an_entropy_is_compiled_or_whole(key: str, words: tuple[str, ...], kind: str) -> None:
+    found = trained(f"{ACTOR}.{key}", *words)
+    assert found.field("/training/loss/entropy") == kind
+    assert found.left_out == ENGINE
+
+
+def test_an_entropy_in_chunks_is_compiled_too() -> None:
+    words = [f"{ACTOR}.entropy_coeff=1", f"{ACTOR}.entropy_from_logits_with_chunking=True"]
+    assert trained(*words).left_out == ENGINE
+    alone = trained(*words, f"{ACTOR}.use_torch_compile=False")
+    assert f"{ACTOR}.entropy_from_logits_with_chunking" in alone.unsupported
 
 
 def test_releases_before_v0_4_compute_the_entropy_anyway() -> None:
     found = trained(framework_version="0.3.0.post1")
-    assert f"{ACTOR}.entropy_coeff" in found.bounded
+    assert found.field("/training/loss/entropy") == "compiled"
+
+
+def test_of_padded_samples_what_was_generated_is_read() -> None:
+    found = trained(f"{MODEL}.use_remove_padding=False")
+    assert found.field("/training/loss/log_probs_by") == "verl-padded"
+    assert found.field("/training/loss/logits_to_keep") == 1024
+
+
+def test_the_reference_scores_where_it_is_needed() -> None:
+    micro = "log_prob_micro_batch_size_per_gpu"
+    words = [f"actor_rollout_ref.rollout.{micro}=4", f"actor_rollout_ref.ref.{micro}=8"]
+    without = [f"{ACTOR}.use_kl_loss=False", f"{ACTOR}.fsdp_config.optimizer_offload=True"]
+    assert trained(*words).field("/training/loss/scored_tokens") == 8 * 1536
+    found = trained(*words, *without)
+    assert found.field("/training/loss/scored_tokens") == 4 * 1536
+    assert found.field("/training/loss/scored_beside_optimizer") is False
+
+
+def test_tokens_that_are_scored_at_once_are_packed_where_the_update_packs() -> None:
+    most = "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"
+    sp = f"{ACTOR}.ulysses_sequence_parallel_size=2"
+    words = [f"{ACTOR}.use_dynamic_bsz=True", f"{most}=32768", f"{ACTOR}.use_kl_loss=False"]
+    assert trained(*words, sp).field("/training/loss/scored_tokens") == 32768
 
 
 def test_nodes_that_are_not_known_are_whole_ones() -> None:
@@ -150,8 +193,12 @@ def test_nodes_that_are_not_known_are_whole_ones() -> None:
 def test_padding_is_kept_by_default_until_v0_7() -> None:
     words = [word for word in words_of(EXAMPLE) if "use_remove_padding" not in word]
     assert not read(launch_of(argv=[TRAINER, *words])).unsupported - ENGINE
-    with pytest.raises(LaunchError, match="use_remove_padding is not given, and by default"):
-        read(launch_of(argv=[TRAINER, *words], framework_version="v0.6.1"))
+    before = read(launch_of(argv=[TRAINER, *words], framework_version="v0.6.1"))
+    by = [
+        found.field("/training/loss/log_probs_by")
+        for found in (read(launch_of(argv=[TRAINER, *words])), before)
+    ]
+    assert by == ["verl", "verl-padded"]
 
 
 def test_a_release_that_is_not_known_is_refused() -> None:
@@ -253,9 +300,11 @@ def test_a_critic_of_the_same_model_holds_its_states() -> None:
     assert "algorithm.adv_estimator" in trained(*words, tokens[0]).unsupported
 
 
-def test_fused_kernels_lower_the_peak() -> None:
-    found = trained("actor_rollout_ref.model.use_fused_kernels=True")
-    assert "actor_rollout_ref.model.use_fused_kernels" in found.bounded
+def test_fused_kernels_make_no_logits() -> None:
+    found = trained(f"{MODEL}.use_fused_kernels=True")
+    assert found.field("/training/loss/log_probs_by") == "verl-fused"
+    backend = f"{MODEL}.fused_kernel_options.impl_backend=triton"
+    assert backend.partition("=")[0] in trained(f"{MODEL}.use_fused_kernels=True", backend).bounded
 
 
 def test_a_micro_batch_of_all_gpus_is_shared_out() -> None:
@@ -271,11 +320,10 @@ def test_such_a_micro_batch_tells_of_the_first_release() -> None:
     given = ("use_remove_padding", "enable_gradient_checkpointing", "micro_batch_size_per_gpu")
     words = [each for each in words_of(EXAMPLE) if not any(key in each for key in given)]
     words = [TRAINER, *words, f"{ACTOR}.ppo_micro_batch_size=64"]
-    with pytest.raises(LaunchError, match="use_remove_padding is not given, and by default"):
-        read(launch_of(argv=words))
+    assert read(launch_of(argv=words)).field("/training/loss/log_probs_by") == "verl-padded"
     found = read(launch_of(argv=[*words, f"{MODEL}.use_remove_padding=True"]))
     assert found.field("/training/recompute/granularity") is None
-    assert f"{ACTOR}.entropy_coeff" in found.bounded
+    assert found.field("/training/loss/entropy") == "compiled"
     found = read(launch_of(argv=words, framework_version="v0.7.0"))
     assert found.field("/training/recompute/granularity") == "full"
 
@@ -284,11 +332,11 @@ def test_keys_that_are_gone_tell_of_their_releases() -> None:
     gone = "trainer.val_generations_to_log_to_wandb=1"
     launch = launch_of(argv=[TRAINER, *words_of(EXAMPLE), gone])
     reading = read_launch(launch)
-    assert f"{ACTOR}.entropy_coeff" in read(launch).bounded
+    assert read(launch).field("/training/loss/entropy") == "compiled"
     assert reading.launch.releases is None  # the same job under all of them
-    assert f"{ACTOR}.entropy_coeff" not in trained(f"+{gone}").left_out
+    assert trained(f"+{gone}").field("/training/loss/entropy") is None
     named = read(launch.model_copy(update={"framework_version": "v0.7.0"}))
-    assert f"{ACTOR}.entropy_coeff" not in named.left_out
+    assert named.field("/training/loss/entropy") is None
 
 
 def test_a_micro_batch_of_one_gpu_is_not_of_the_first_release() -> None:
@@ -301,7 +349,7 @@ def test_a_micro_batch_of_one_gpu_is_not_of_the_first_release() -> None:
 
 def test_keys_that_no_release_has_together_are_read_with_the_latest() -> None:
     gone = ["trainer.remove_previous_ckpt_in_save=True", "algorithm.rollout_is=False"]
-    assert f"{ACTOR}.entropy_coeff" not in trained(*gone).left_out
+    assert trained(*gone).field("/training/loss/entropy") is None
 
 
 @pytest.mark.parametrize("word", ["algorithm.adv_estimator=raft", "critic.enable=False"])

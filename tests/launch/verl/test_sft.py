@@ -39,7 +39,8 @@ def test_what_nothing_says_is_as_the_config_has_it() -> None:
         "/training/precision/gradients": "fp32",
         "/training/optimizer/implementation": "foreach",
         "/training/recompute/granularity": "full",
-        "/training/loss/cross_entropy": "fused",
+        "/training/loss/objective": "policy",
+        "/training/loss/log_probs_by": "verl",
     }
     assert not found.left_out
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 ACTOR = "actor_rollout_ref.actor"
 MODEL = "actor_rollout_ref.model"
 ROLLOUT = "actor_rollout_ref.rollout"
+REFERENCE = "actor_rollout_ref.ref"
 FSDP = f"{ACTOR}.fsdp_config"
 OPTIMIZER = f"{ACTOR}.optim"
 

@@ -20,6 +20,7 @@ from trainfit.launch.verl.beside import ON_THE_CARD, RESERVED, leave_out_beside
 from trainfit.launch.verl.keys import ACTOR, FIRST, LATEST, MODEL, OPTIMIZER
 from trainfit.launch.verl.layout import SAMPLE, put_gpus, read_batch, read_layout
 from trainfit.launch.verl.releases import release_named, release_of
+from trainfit.launch.verl.scoring import read_scoring
 from trainfit.launch.verl.step import (
     read_entropy,
     read_fused_kernels,
@@ -107,8 +108,9 @@ def _read_fsdp(
     if alone == sft.OLDER:
         sft.put_older_loss(reading, draft)
     else:
-        read_loss(reading, draft, release)
+        read_loss(reading, draft, release, alone=alone is not None)
     if not alone:
+        read_scoring(reading, draft, sp)
         leave_out_beside(reading, draft)
     _segments(program, draft)
     keys = table_of(__package__, "sft") if alone else table_of(__package__)
@@ -139,7 +141,7 @@ def _read_megatron(
     if (optimizer := reading.get(f"{OPTIMIZER}.optimizer")) is not None:
         engine[f"{OPTIMIZER}.optimizer"] = optimizer
     megatron.read_engine(engine, chosen, draft, whose)
-    read_entropy(reading, draft, release)
+    read_entropy(reading, draft)
     read_fused_kernels(reading, draft)
     if draft.overridden(RESERVED) is None:
         megatron.keep_reference(reading, draft, f"what the reference model holds {ON_THE_CARD}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
-from trainfit.launch.models import config_of
 from trainfit.launch.settings import Setting
-from trainfit.launch.values import flag
+from trainfit.launch.values import flag, size, word
 from trainfit.launch.verl.beside import leave_out
 from trainfit.launch.verl.keys import (
     ACTOR,
@@ -17,6 +18,7 @@ from trainfit.launch.verl.keys import (
     OPTIMIZER,
     PADS,
 )
+from trainfit.launch.verl.layout import SAMPLE
 
 
 def read_precision(reading: Reading, draft: Draft, whose: str) -> None:
@@ -60,50 +62,92 @@ def read_recompute(reading: Reading, draft: Draft, release: str, *, usual: bool)
         draft.put(pointer, "full", setting)
 
 
-def read_loss(reading: Reading, draft: Draft, release: str) -> None:
-    """Log-probabilities by flash-attn's kernel over logits in their own type, without padding."""
-    draft.default("/training/loss/cross_entropy", "fused", "verl with flash-attn")
-    read_entropy(reading, draft, release, size=_logits(draft) * ENTROPY_BYTES)
+def read_loss(reading: Reading, draft: Draft, release: str, *, alone: bool) -> None:
+    """Log-probabilities by flash-attn's kernel, of packed tokens or of padded samples, or with the
+    head in one, and an entropy unless a trainer is `alone`.
+    """
+    whose = f"verl {release}"
+    draft.default("/training/loss/objective", "policy", whose)
     padding = (f"{MODEL}.use_remove_padding", f"{ACTOR}.use_remove_padding")
-    usual = release not in PADS
-    removed = [reading.value(key, None, flag) for key in padding]
-    if not next((each for each in removed if each is not None), usual):
-        why = "logits of padded samples are not modelled; set use_remove_padding"
-        leave_out(reading, draft, padding, why)
-    read_fused_kernels(reading, draft)
+    removes = _first(reading, padding)
+    padded = not removes[0] if removes else release in PADS
+    fused = (f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_fused_kernels")
+    in_one = [
+        each for key in fused if reading.value(key, False, flag) and (each := reading.get(key))
+    ]
+    by = "verl-fused" if in_one else "verl-padded" if padded else "verl"
+    if in_one or removes:
+        draft.put(LOG_PROBS_BY, by, *(in_one or removes[1:]))
+    else:
+        draft.default(LOG_PROBS_BY, by, whose)
+    if by == "verl-padded":
+        response = "data.max_response_length"
+        if (setting := reading.get(response)) is not None:
+            draft.put("/training/loss/logits_to_keep", reading.value(response, 512, size), setting)
+        else:
+            draft.default("/training/loss/logits_to_keep", SAMPLE[response], whose)
+    if in_one and reading.value(f"{MODEL}.{BACKEND}", "torch", word) == "triton":
+        draft.leave_out(reading.settings[f"{MODEL}.{BACKEND}"], TILES)
+    if not alone:
+        _read_entropy(reading, draft, release, by)
 
 
-ENTROPY_BYTES = 4 + 4 + 16
-"""Of a logit in fp32: the softmax and a wider copy, which wait for backward, and there at most four
-gradients (verl/utils/torch_functional.py: entropy_from_logits; compiled or in chunks it is less).
-"""
+LOG_PROBS_BY = "/training/loss/log_probs_by"
+BACKEND = "fused_kernel_options.impl_backend"
+TILES = Effect(
+    "its Triton kernels make tiles of logits, and in backward those of a part of the vocabulary",
+    "either",
+    "verl/utils/kernel/kernels.py: efficient_entropy_backward",
+    within={LOG_PROBS_BY: "verl"},
+)
 
 
-def _logits(draft: Draft) -> int:
-    """Logits [b, s / c, V] that a rank makes at once; 0 where the vocabulary is not known."""
-    rows = (config_of(draft) or {}).get("vocab_size") or 0
-    length = draft.get("/training/seq_length") or 0
-    samples = draft.get("/training/micro_batch_size") or 1
-    return int(rows * samples * length // (draft.get("/parallelism/cp") or 1))
+def _first(reading: Reading, keys: Sequence[str]) -> tuple[bool, Setting] | tuple[()]:
+    """The first of these switches that is given."""
+    found = [(reading.value(key, None, flag), reading.get(key)) for key in keys]
+    told = [(value, setting) for value, setting in found if setting and value is not None]
+    return told[0] if told else ()
 
 
-def read_entropy(reading: Reading, draft: Draft, release: str, *, size: int = 0) -> None:
-    """Note an entropy of the logits, which takes so many bytes where that is known."""
-    entropy = f"{ACTOR}.entropy_coeff"
-    asked = reading.value(f"{ACTOR}.calculate_entropy", False, flag)
-    coefficient = reading.value(entropy, 0)
-    if asked or coefficient or release in ALWAYS_ENTROPY:
-        why = "what the entropy keeps of the logits is not modelled"
-        keys = (entropy, f"{ACTOR}.calculate_entropy")
-        keys = keys[::-1] if asked else keys
-        given = [setting for key in keys if (setting := reading.get(key)) is not None]
-        if not size:
-            leave_out(reading, draft, keys, why)
-            return
-        usual = Setting(entropy, 0.001, f"verl {release}", None)
-        source = "verl/utils/torch_functional.py: entropy_from_logits"
-        effect = Effect("an entropy of all logits besides", "raises", source, bytes=size)
-        draft.leave_out(given[0] if given else usual, effect)
+def _read_entropy(reading: Reading, draft: Draft, release: str, by: str) -> None:
+    """Of packed tokens a compiled one, unless it is told not to be; of padded samples that of all
+    at once. Releases before v0.4.0 compute it whatever its coefficient is.
+    """
+    asked, keys = _entropy_asked(reading)
+    sections = (ACTOR, FSDP)
+    compiled = _first(reading, [f"{section}.use_torch_compile" for section in sections])
+    remade = [f"{section}.entropy_checkpointing" for section in sections]
+    chunks = [f"{section}.entropy_from_logits_with_chunking" for section in sections]
+    again, parts = _first(reading, remade), _first(reading, chunks)
+    if not (asked or release in ALWAYS_ENTROPY):
+        return
+    pointer, whole = "/training/loss/entropy", not compiled or compiled[0]
+    if by == "verl-fused" or (by == "verl" and whole):
+        kind, told = "compiled", compiled[1:]
+    else:
+        kind, told = ("remade", again[1:]) if again and again[0] else ("whole", compiled[1:])
+        if parts and parts[0] and by == "verl":
+            draft.leave_out(parts[1], "an entropy in chunks that is not compiled is not modelled")
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    if given or told:
+        draft.put(pointer, kind, *given, *told)
+    else:
+        draft.default(pointer, kind, f"verl {release}")
+
+
+def _entropy_asked(reading: Reading) -> tuple[bool, Sequence[str]]:
+    """Whether an entropy is a part of the loss, or told, and the keys that say so."""
+    keys = (f"{ACTOR}.entropy_coeff", f"{ACTOR}.calculate_entropy")
+    asked = reading.value(keys[1], False, flag)
+    coefficient = reading.value(keys[0], 0)
+    return bool(asked or coefficient), keys[::-1] if asked else keys
+
+
+def read_entropy(reading: Reading, draft: Draft) -> None:
+    """Note an entropy of the logits under Megatron."""
+    asked, keys = _entropy_asked(reading)
+    if asked:
+        leave_out(reading, draft, keys, "what the entropy keeps of the logits is not modelled")
 
 
 def read_fused_kernels(reading: Reading, draft: Draft) -> None:

@@ -8,9 +8,12 @@ from trainfit.specs.job import Job
 from trainfit.specs.training import Loss
 
 LOSS = "/training/loss"
-OF_POLICY, ANY = "trl-grpo", "trl-1.15"
+OF_ACTOR = "verl"
+"""Code of verl's actor: it packs tokens, looks at entropies, and shares samples among ranks."""
+OF_POLICY, ANY = ("trl-grpo", OF_ACTOR), "trl-1.15"
 """Code that computes log-probabilities of what is generated alone, and TRL's that does of either:
 since 1.15 both make tiles of logits."""
+PADDED, HEAD_IN_ONE = "verl-padded", "verl-fused"
 
 
 def with_head(model: ModelSpec, loss: Loss) -> ModelSpec:
@@ -34,7 +37,9 @@ def policy_of(loss: Loss) -> PolicyLoss | None:
     """How log-probabilities are computed of what a policy has generated."""
     if loss.objective != "policy":
         return None
-    return PolicyLoss(loss.log_probs_by, loss.reference == "copy")
+    copy, scored = loss.reference == "copy", loss.scored_tokens or 0
+    beside = loss.scored_beside_optimizer
+    return PolicyLoss(loss.log_probs_by, copy, loss.entropy, scored, beside)
 
 
 def check_objective(job: Job, layout: Layout, findings: Findings) -> None:
@@ -45,6 +50,13 @@ def check_objective(job: Job, layout: Layout, findings: Findings) -> None:
     elif loss.reference != "none":
         message = "only a loss over log-probabilities has a reference"
         findings.add(f"{LOSS}/reference", "conflict", message, put(f"{LOSS}/reference", "none"))
+    if loss.objective != "policy" and loss.scored_tokens is not None:
+        message = "only a policy's samples are scored before a step"
+        findings.add(
+            f"{LOSS}/scored_tokens", "conflict", message, put(f"{LOSS}/scored_tokens", None)
+        )
+    if loss.entropy != "none":
+        _check_entropy(loss, findings)
     if loss.objective == "next_token":
         return
     why = {
@@ -60,6 +72,20 @@ def check_objective(job: Job, layout: Layout, findings: Findings) -> None:
         findings.add(pointer, "conflict", why, put(pointer, None))
 
 
+def _check_entropy(loss: Loss, findings: Findings) -> None:
+    """verl's actor alone is asked for one, and compiles it where samples are packed."""
+    pointer = f"{LOSS}/entropy"
+    if loss.objective != "policy" or not loss.log_probs_by.startswith(OF_ACTOR):
+        message = "an entropy is asked for of verl's actor alone"
+        findings.add(pointer, "conflict", message, put(pointer, "none"))
+    elif loss.log_probs_by == PADDED and loss.entropy == "compiled":
+        message = "the entropy of padded samples is not compiled"
+        findings.add(pointer, "conflict", message, put(pointer, "whole"))
+    elif loss.log_probs_by == HEAD_IN_ONE and loss.entropy in ("whole", "remade"):
+        message = "a head in one with log-probabilities makes the entropy of a few tokens at a time"
+        findings.add(pointer, "conflict", message, put(pointer, "compiled"))
+
+
 def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> None:
     """Whose code computes them, who the reference is, and how its forward is shared out."""
     loss, pointer = job.training.loss, f"{LOSS}/reference"
@@ -72,6 +98,8 @@ def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> No
         message = "a model without adapters is no reference for itself"
         findings.add(pointer, "conflict", message, put(pointer, "copy"))
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
+    if loss.log_probs_by.startswith(OF_ACTOR) and loss.log_probs_by != PADDED:
+        del sizes["cp"]
     for name in [name for name, size in sizes.items() if size > 1]:
         where, message = f"/parallelism/{name}", f"{name} > 1 beside a loss over log-probabilities"
         findings.add(where, "not_modelled", f"{message} is not modelled", put(where, 1))

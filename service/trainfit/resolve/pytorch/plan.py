@@ -9,7 +9,7 @@ from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.peft import AdaptedPart
 from trainfit.specs.precision import Narrow
-from trainfit.specs.training import LogProbs
+from trainfit.specs.training import Entropy, LogProbs
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +165,11 @@ class PolicyLoss(NamedTuple):
 
     by: LogProbs
     has_copy: bool
+    entropy: Entropy
+    scored: int
+    """Tokens that run without gradients at once; 0: no more than a micro-batch has."""
+    beside_optimizer: bool
+    """The states of the optimizer are there meanwhile."""
 
 
 class NarrowProducts(NamedTuple):

@@ -9,8 +9,8 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 
 from math import ceil
 
+from trainfit.estimator.blocks.head import actor, preference
 from trainfit.estimator.blocks.head import policy as policies
-from trainfit.estimator.blocks.head import preference
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.operations.pytorch import Modules, Parts
@@ -60,7 +60,14 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
 
 
 def _of_policy(step: Modules, x: Tensor, gathered: Tensor, by: PolicyLoss) -> None:
-    """Logits of what was generated, and of the token before."""
+    """Logits of what was generated, and of the token before; of all tokens in verl's actor."""
+    if by.by == "verl-fused":
+        actor.fused(step, gathered, by)
+        return
+    if by.by.startswith("verl"):
+        made = _output_layer(step, x, gathered, step.sizes.n)
+        actor.log_probabilities(step, made, by)
+        return
     tokens = policies.generated(step)
     if by.by == "trl-1.15":
         preference.tiled(step, gathered, step.sizes.b * tokens)

@@ -144,5 +144,5 @@ def _components(held: PytorchRankState, live: Live) -> tuple[Component, Componen
     return (
         Component("weights", weights, whole, here, weights / here if here else 0.0),
         trained("gradients", live.gradients),
-        trained("optimizer_states", held.states.optimizer),
+        trained("optimizer_states", held.states.optimizer - live.away),
     )

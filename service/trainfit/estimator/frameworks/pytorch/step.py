@@ -13,6 +13,7 @@ from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs, pre
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
 from trainfit.estimator.frameworks.pytorch.reference import has_copy, running
+from trainfit.estimator.frameworks.pytorch.scoring import scoring
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
@@ -36,10 +37,12 @@ class Live(NamedTuple):
     """The part of `buffers` into which units are gathered."""
     kind: OperationKind | None = None
     """Of the operation at the peak."""
+    away: int = 0
+    """States of the optimizer that wait in host memory meanwhile."""
 
     @property
     def total(self) -> int:
-        return self.gradients + self.kept + self.borrowed + self.buffers
+        return self.gradients + self.kept + self.borrowed + self.buffers - self.away
 
 
 def optimizer_step(states: States, gradients: int = 0) -> Live:
@@ -94,6 +97,10 @@ class MicroBatchStep:
         )
         self._root, self._forwards, self._backwards = stretches(ledger, shares, content)
         self._beside = list(running(ledger, content))
+        self._scored = list(scoring(plan, content))
+        policy = plan.step.policy
+        waits = policy is not None and not policy.beside_optimizer
+        self._away = states.optimizer if waits else 0
         self._copied = has_copy(plan) and plan.runs_reference
         """Whether a reference that runs has weights of its own, gathered as the policy's are."""
         self._within = within_runs(self._forwards), within_runs(self._backwards)
@@ -108,6 +115,7 @@ class MicroBatchStep:
         return max(self._moments(), key=lambda live: live.total)
 
     def _moments(self) -> Iterator[Live]:
+        yield from self._scoring()
         yield from self._forward()
         yield from self._reference()
         yield from self._backward()
@@ -134,6 +142,16 @@ class MicroBatchStep:
             saved += placed.segment.saved
             cached += placed.segment.cached
             whole += 0 if self._lets_go(index) else unit.weights
+
+    def _scoring(self) -> Iterator[Live]:
+        """Layers and the head, without gradients, before the step."""
+        units = {stretch.placed.layer: stretch.unit for stretch in self._forwards}
+        names = {stretch.placed.segment.name: stretch.unit for stretch in self._forwards}
+        for placed, made, stream in self._scored:
+            unit = names[placed.name] if placed.layer is None else units[placed.layer]
+            buffers = self._root.weights + unit.weights + unit.all_gather_kept
+            peak = Peak("scoring", placed.name, placed.layer, None)
+            yield Live(0, 0, made + stream, buffers, peak, away=self._away)
 
     def _reference(self) -> Iterator[Live]:
         """Layers of a reference, which run when the policy has, and keep nothing."""

@@ -1,0 +1,53 @@
+"""Samples that are scored before an update, by the actor and its reference, without gradients."""
+
+from __future__ import annotations
+
+from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.settings import Setting
+from trainfit.launch.values import flag, size
+from trainfit.launch.verl.keys import ACTOR, FSDP, REFERENCE, ROLLOUT
+from trainfit.launch.verl.layout import SAMPLE
+
+BYPASS = "algorithm.rollout_correction.bypass_mode"
+
+
+def read_scoring(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
+    """As many tokens of a rank as the larger of both passes has at once. States of the optimizer
+    may wait in host memory meanwhile (fsdp_workers.py: compute_log_prob, compute_ref_log_prob).
+    """
+    sections = [] if reading.value(BYPASS, False, flag) else [ROLLOUT]
+    switches = (f"{ACTOR}.use_kl_loss", "algorithm.use_kl_in_reward")
+    compares = [reading.value(key, False, flag) for key in switches]
+    if any(compares):
+        sections.append(REFERENCE)
+    found = [each for name in sections if (each := _scored(reading, name, sequence_ranks))]
+    away = f"{FSDP}.optimizer_offload"
+    waits = reading.value(away, False, flag)
+    if not found:
+        return
+    tokens, given = max(found, key=lambda each: each[0])
+    draft.put("/training/loss/scored_tokens", tokens, *given)
+    if waits and (setting := reading.get(away)) is not None:
+        draft.put("/training/loss/scored_beside_optimizer", False, setting)
+
+
+def _scored(
+    reading: Reading, section: str, sequence_ranks: int
+) -> tuple[int, list[Setting]] | None:
+    """Tokens of a rank, and what says so. By default batches are dynamic where the actor's are."""
+    switch, tokens = (
+        f"{section}.log_prob_use_dynamic_bsz",
+        f"{section}.log_prob_max_token_len_per_gpu",
+    )
+    micro = f"{section}.log_prob_micro_batch_size_per_gpu"
+    usual = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
+    key = tokens if reading.value(switch, usual, flag) else micro
+    count = reading.value(key, None, size)
+    reading.get(micro if key == tokens else tokens)
+    setting = reading.get(key)
+    if count is None or setting is None:
+        return None
+    if key == tokens:
+        return count, [setting]
+    length = sum(reading.value(name, most, size) for name, most in SAMPLE.items())
+    return max(1, count * length // sequence_ranks), [setting]
