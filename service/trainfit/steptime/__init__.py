@@ -1,8 +1,8 @@
 """The time of a step: Plan -> seconds, from the ledger's own operations."""
 
 from trainfit.steptime.results import Seconds, Step, StepParts, StepTime, Untimed
-from trainfit.steptime.step import step_time
-from trainfit.steptime.surroundings import Surroundings, surroundings
+from trainfit.steptime.step import jitter_ratio, step_time
+from trainfit.steptime.surroundings import Surroundings, surroundings, surroundings_on
 
 __all__ = [
     "Seconds",
@@ -11,6 +11,8 @@ __all__ = [
     "StepTime",
     "Surroundings",
     "Untimed",
+    "jitter_ratio",
     "step_time",
     "surroundings",
+    "surroundings_on",
 ]

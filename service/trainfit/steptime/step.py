@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from math import log2
 from operator import attrgetter
 
+from trainfit.catalog.speed import ClusterEfficiency
 from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.local_parameters import Local, ParameterTable, parameters_of
@@ -31,7 +32,8 @@ NODE = 8
 fitted."""
 EXTRAPOLATED = 0.31
 """Half the width of the interval where no run of the stack was compared on such a GPU, relative to
-what is expected: nine of ten runs lay within it of a stack that was left out (docs/step-time.md).
+what is expected: nine of ten runs lay within it of every stack that was left out, but for networks
+that were a run's limit (docs/step-time.md).
 """
 
 
@@ -86,6 +88,11 @@ def _step_time(plan: Plan, memo: Memo, on: Surroundings) -> StepTime:
     return _added_up(plan, on, placed, stages, states, send)
 
 
+def jitter_ratio(cluster: ClusterEfficiency, num_gpus: int) -> float:
+    """How long so many GPUs wait for the slowest, to all else that a step takes."""
+    return cluster.jitter_per_doubling * max(0.0, log2(num_gpus / NODE))
+
+
 def _stages(timed: Stages, placed: PlacedKinds) -> list[StageCost]:
     return [timed.of(contents) for contents in placed.kinds]
 
@@ -137,8 +144,8 @@ def _added_up(
         jitter_seconds=0.0,
     )
     busy = sum(_every_part(parts))
-    doublings = max(0.0, log2(plan.layout.num_gpus / NODE))
-    parts = replace(parts, jitter_seconds=busy * on.cluster.jitter_per_doubling * doublings)
+    waits = jitter_ratio(on.cluster, plan.layout.num_gpus)
+    parts = replace(parts, jitter_seconds=busy * waits)
     seconds = busy + parts.jitter_seconds
     compared = framework_of(plan).execution(plan).narrow != "nvfp4"
     known = (

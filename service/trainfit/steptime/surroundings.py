@@ -26,10 +26,13 @@ def surroundings(plan: Plan) -> Surroundings | None:
     """What the plan says of them, else its framework in a usual cluster; None where the GPU's speed
     is not known.
     """
-    gpu = gpu_speeds().get(plan.gpu.name)
-    return (
-        None if gpu is None else _surroundings(gpu, plan.framework.name, plan.speed or KnownSpeed())
-    )
+    return surroundings_on(plan.gpu.name, plan.framework.name, plan.speed)
+
+
+def surroundings_on(gpu_name: str, framework: str, speed: KnownSpeed | None) -> Surroundings | None:
+    """Those of a framework on GPUs of a name, by what is said of their speed."""
+    gpu = gpu_speeds().get(gpu_name)
+    return None if gpu is None else _surroundings(gpu, framework, speed or KnownSpeed())
 
 
 @lru_cache(maxsize=64)

@@ -134,6 +134,7 @@ class _Line:
         self._order = count()
         self._prospects: dict[LayoutSizes, Prospect | None] = {}
         self._last_rung = 0
+        self._waits = 1 + ground.jitter_ratio(num_gpus)
         self._waiting = [
             (least, next(self._order), step)
             for least, step in self._steps(laid_out(ground, num_gpus, most, tally))
@@ -239,7 +240,8 @@ class _Line:
 
     def _at_least(self, step: SearchStep, whole: float) -> float:
         """Seconds for a token that a layout takes at least: the slowest stage has no less than its
-        share of the model for every micro-batch, and waits for the others once, between chunks.
+        share of the model for every micro-batch, and waits for the others once, between chunks, and
+        all for the slowest.
         """
         training, sizes = self._on.training, step.sizes
         samples = step.micro_batch * sizes.dp(self._num_gpus)
@@ -247,7 +249,7 @@ class _Line:
         share = whole * step.micro_batch / sizes.pp
         chunks = dict(sizes.others).get("vpp", 1) if self._splits else inf
         idle = share * (sizes.pp - 1) / chunks if self._fills else 0.0
-        return (m * share + idle) / (m * samples * training.seq_length)
+        return self._waits * (m * share + idle) / (m * samples * training.seq_length)
 
 
 def _whole(ground: Ground, sizes: LayoutSizes, micro_batch: int) -> float:

@@ -23,7 +23,7 @@ from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.gpu import JobGpu
 from trainfit.specs.job import Job
 from trainfit.specs.search import BY_TIME, SearchRequest
-from trainfit.steptime import StepTime, step_time
+from trainfit.steptime import StepTime, jitter_ratio, step_time, surroundings_on
 
 PlanOf = Callable[[Job], Plan]
 
@@ -57,6 +57,12 @@ class Ground:
     def is_timed(self) -> bool:
         """Whether the card's speed is known."""
         return self.gpu in gpu_speeds()
+
+    def jitter_ratio(self, num_gpus: int) -> float:
+        """How long so many of its GPUs wait for the slowest, to all else that a step takes."""
+        on = surroundings_on(self.gpu, self.job.framework.name, self.job.speed)
+        assert on is not None
+        return jitter_ratio(on.cluster, num_gpus)
 
     def on(self, num_gpus: int) -> Job:
         """The job on so many GPUs."""
