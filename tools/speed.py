@@ -90,7 +90,8 @@ def _ran(facts: Facts, values: Values, runs: Sequence[Run], errors: Sequence[flo
         for run in runs
         if run.on.stack.name == facts["name"]
     )
-    return _said("stack", facts["name"], facts, values) | spread | {"gathers_compared": gathers}
+    told = _said("stack", "all", facts, values) | _said("stack", facts["name"], facts, values)
+    return told | spread | {"gathers_compared": gathers}
 
 
 def _within(sizes: Iterable[float]) -> float:

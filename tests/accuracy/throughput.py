@@ -199,8 +199,9 @@ RECOMPUTED = {
 
 def _add_recipe(row: Row, document: Row, release: str) -> None:
     """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
-    or HybridEP, which send the same; but with Qwen3-235B on H100 by an all-to-all. Source:
-    src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss).
+    or HybridEP, which send the same; but with Qwen3-235B on H100, and where tokens are dropped, by
+    an all-to-all. Source: src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss); of dropped
+    tokens apply_moe_token_drop of v0.1.0rc4.
     """
     model, gpu = row["model"]["name"], row["gpu"]["type"]
     training = document["training"]
@@ -209,7 +210,9 @@ def _add_recipe(row: Row, document: Row, release: str) -> None:
     if whole := _is_graphed(row, release, training["precision"]):
         framework["cuda_graph_impl"] = "full_iteration"
     framework["overlap_moe_expert_parallel_comm"] = whole or _overlaps_experts(row, release)
-    if not (model.startswith("Qwen3-235B") and gpu == "H100"):
+    if "token-drop" in row["notes"]:
+        moe |= {"expert_capacity_factor": 1.0, "pad_expert_input_to_capacity": True}
+    elif not (model.startswith("Qwen3-235B") and gpu == "H100"):
         moe |= {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
     if model == "DeepSeek-V3" and gpu in RECOMPUTED and not training.get("recompute"):
         training["recompute"] = {"granularity": "selective", "modules": RECOMPUTED[gpu]}

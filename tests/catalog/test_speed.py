@@ -50,6 +50,7 @@ def test_shares_are_ratios_and_have_sources() -> None:
         ):
             assert 0 <= ratio <= 1, stack.name
         assert stack.expert_host_seconds >= stack.host_seconds > 0, stack.name
+        assert stack.pieces_host_ratio >= 1, stack.name
         assert stack.tensor_overlapped >= stack.tensor_hidden, stack.name
         assert stack.what
         assert bool(stack.sources) == bool(stack.compared), stack.name

@@ -225,7 +225,7 @@ SMALL: dict[str, Any] = {
                 "cuda_graph_impl": "transformer_engine",
                 "cuda_graph_scope": ["attn", "moe_router", "moe_preprocess"],
             },
-            0.7,
+            0.75,
         ),
         ({"cuda_graph_impl": "transformer_engine", "cuda_graph_scope": ["moe_router"]}, 0.95),
     ],
@@ -242,8 +242,8 @@ def test_what_a_graph_launches_waits_for_no_host(graphs: dict[str, Any], most: f
 
 
 def test_layers_in_pieces_are_launched_in_more_time() -> None:
-    """Overlapping experts' exchanges is slower where the host is what holds a layer up: of
-    Qwen3-30B on 16 H100 Megatron-Bridge 25.11 took twice as long as 25.09, which did not.
+    """Overlapping experts' exchanges is slower where the host is what holds a layer up: Qwen3-30B
+    on 16 H100 took 51.3 s so in Megatron-Bridge 26.02, and 29.5 s in 26.04, which did not.
     """
     whole, pieces = (
         _changed(EXPERTS, SMALL, {"framework": {"overlap_moe_expert_parallel_comm": each}})
@@ -251,6 +251,20 @@ def test_layers_in_pieces_are_launched_in_more_time() -> None:
     )
     assert pieces.parts.host_seconds > 1.4 * whole.parts.host_seconds
     assert pieces.seconds.expected > whole.seconds.expected
+
+
+def test_the_host_knows_the_rows_of_experts_that_are_filled_up() -> None:
+    """Qwen3-235B on 64 B200, filled up so in Megatron-Bridge 25.09, was expected to take 31 % more
+    than it did as long as the host was taken to wait for them.
+    """
+
+    def routed(*, filled: bool) -> StepTime:
+        moe = {"expert_capacity_factor": 1.0, "pad_expert_input_to_capacity": filled}
+        return _changed(EXPERTS, SMALL, {"training": {"moe": moe}})
+
+    dropped, filled = routed(filled=False), routed(filled=True)
+    assert filled.parts.host_seconds < 0.6 * dropped.parts.host_seconds
+    assert filled.parts.compute_seconds == pytest.approx(dropped.parts.compute_seconds, rel=0.01)
 
 
 def test_exchanges_in_parts_travel_beside_products() -> None:

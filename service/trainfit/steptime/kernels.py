@@ -47,17 +47,21 @@ BACKWARD_OF_ATTENTION = 2.5
 SOFTMAX_WIDTH = 128
 """Features of a head whose products take as long as the softmax of their scores: an H100 runs 256
 FLOP of bf16 products in the time of one exponential, two for each feature (2407.08608)."""
+SOFTMAX_WIDTH_FLASH2 = 40
+"""The same of FlashAttention-2, whose products are slower: with heads of 64 features it reaches 284
+TFLOP/s on an H100, with 128 319; without causality 321 and 368 (2407.08608, figure 5, 4,096
+tokens), as 36 and 44 features would have it."""
 SCORE_PASSES = 5
 """Times that unfused attention reads or writes its scores, one way; in backward, as often again."""
 
 
 class Rates(NamedTuple):
     """What kernels reach: FLOP per second of products in bf16 and of narrow ones, where there
-    are any, of `narrow_bytes` an element, and of attention, bytes per second of memory. Casting an
-    element to be narrow moves `cast` bytes;
-    products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a weight is
-    written and read before it is added. Of products that were measured it has how much longer they
-    took.
+    are any, of `narrow_bytes` an element, and of attention, whose softmax takes as long as so many
+    features of a head; bytes per second of memory. Casting an element to be narrow moves `cast`
+    bytes; products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a
+    weight is written and read before it is added. Of products that were measured it has how much
+    longer they took.
     """
 
     bf16: float
@@ -65,6 +69,7 @@ class Rates(NamedTuple):
     narrow_bytes: float
     cast: float
     attention: float
+    softmax_width: int
     memory: float
     multiprocessors: int
     grouped: float
@@ -109,6 +114,7 @@ def rates(
         float(COPIES["nvfp4"]) if four else BYTE,
         0 if recipe is None else CASTS[recipe],
         gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
+        SOFTMAX_WIDTH_FLASH2 if stack.flash2 else SOFTMAX_WIDTH,
         memory,
         gpu.multiprocessors,
         stack.grouped,
@@ -171,7 +177,7 @@ def attention_seconds(attention: AttentionDemand, rates: Rates) -> float:
     queries, heads, widths, keys, _, score_bytes = attention
     if not score_bytes:
         scores = queries * heads * attention.span
-        return 2 * scores * (widths + SOFTMAX_WIDTH) / rates.attention
+        return 2 * scores * (widths + rates.softmax_width) / rates.attention
     scores = score_bytes * queries * heads * keys
     moved = SCORE_PASSES * scores / rates.memory
     return 2 * queries * heads * widths * keys / rates.bf16 + moved

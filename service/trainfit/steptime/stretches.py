@@ -26,12 +26,6 @@ from trainfit.steptime.links import Links
 COLLECTIVES_LAUNCH = 1.4
 """Host time of a layer whose collectives are launched on a stream of their own, to one without:
 fitted to half of the published runs."""
-OVERLAP_LAUNCH = 1.6
-"""Host time of a layer with experts that is cut into pieces, of one micro-batch forward beside
-another backward, to one that is not: each piece has its own streams, events and call of autograd
-(megatron/core/pipeline_parallel/utils.py, ScheduleNode). Fitted to published runs: of Qwen3-30B on
-16 H100 and Qwen3-235B on 256 B300, which took 1.4 to 2.0 times as long so, in one release and the
-next, with micro-batches of 1 and 2."""
 EXPERT_LAUNCHES = 0.15
 """What one more product of a grouped linear takes the host, to a whole operation, which launches
 several kernels. Assumed: one launch in some seven."""
@@ -128,8 +122,9 @@ class Timer:
         self._each_expert = EXPERT_LAUNCHES if execution.launches_experts else 0.0
         more = COLLECTIVES_LAUNCH if links.groups["tp"].size > 1 else 1.0
         self._launch *= more
-        apart = max(more, OVERLAP_LAUNCH) if execution.overlaps_experts else more
-        self._pace_of_experts = apart / more * stack.expert_host_seconds / stack.host_seconds
+        apart = max(more, stack.pieces_host_ratio) if execution.overlaps_experts else more
+        waits = 1.0 if execution.knows_rows else stack.expert_host_seconds / stack.host_seconds
+        self._pace_of_experts = apart / more * waits
         self._demanded = lru_cache(maxsize=MAX_TIMED)(self._timed)
         overlaps = execution.overlaps_experts
         in_parts = execution.overlaps_tensors

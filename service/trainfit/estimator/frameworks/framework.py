@@ -79,7 +79,9 @@ class Execution(NamedTuple):
     (`adds_apart`);
     the products of experts launched one by one, not as one kernel (`launches_experts`); all kernels
     of a step launched by one graph (`replays`); what tensor-parallel ranks exchange cut into parts
-    that travel beside the products that make or read them (`overlaps_tensors`).
+    that travel beside the products that make or read them (`overlaps_tensors`); experts whose rows
+    are as many whatever the router chooses, so that the host need not wait to learn their number
+    (`knows_rows`).
     """
 
     narrow: Narrow | None
@@ -88,6 +90,7 @@ class Execution(NamedTuple):
     launches_experts: bool
     replays: bool = False
     overlaps_tensors: bool = False
+    knows_rows: bool = False
 
 
 class Ledger(Segments, Protocol):

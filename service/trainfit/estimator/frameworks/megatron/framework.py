@@ -50,7 +50,8 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 def execution(plan: MegatronPlan) -> Execution:
     """TransformerEngine's grouped linear launches a product for each expert
-    (module/grouped_linear.py).
+    (module/grouped_linear.py). Where experts are padded to their capacity, the dispatcher knows
+    their rows without asking the GPU (transformer/moe/token_dispatcher.py, drop_and_pad).
     """
     return Execution(
         narrow=plan.step.narrow_recipe,
@@ -59,6 +60,7 @@ def execution(plan: MegatronPlan) -> Execution:
         launches_experts=True,
         replays=plan.framework.cuda_graph_impl == "full_iteration",
         overlaps_tensors=plan.framework.tp_comm_overlap,
+        knows_rows=plan.routing.pad_to_capacity,
     )
 
 
