@@ -97,7 +97,12 @@ RECOMPUTE: dict[str, Row] = {
     "selective_op": {"granularity": "selective"},
     "selective_layer": {"granularity": "full"},
 }
-MODULES = {"mlp.gate.": "router", "model.norm.": "final_norm", "vision_model": "vision_tower"}
+MODULES = {
+    "audio_tower": "vision_tower",
+    "mlp.gate.": "router",
+    "model.norm.": "final_norm",
+    "vision_model": "vision_tower",
+}
 """Parts of the names of parameters, and what a job calls the module."""
 BACKENDS = {"flash": "sdpa", "cpu_sdpa": "sdpa", "eager": "eager"}
 SCHEDULES = {

@@ -62,8 +62,8 @@ def test_the_bounds_span_from_no_image_to_nothing_else(granularity: str | None) 
     ("name", "framework", "backend"),
     [
         (QWEN, "transformers", "eager"),
-        ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "megatron", "flash"),
-        ("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "transformers", "flash"),
+        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "megatron", "flash"),
+        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "transformers", "flash"),
     ],
 )
 def test_nothing_bounds_other_towers(name: str, framework: str, backend: str) -> None:

@@ -8,13 +8,16 @@ from typing import Any
 from unittest.mock import patch
 
 import transformers.masking_utils
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, VoxtralModel
 
 from tests.oracle.tracker import Tracker
 
+FEW = 64
+"""Numbers of a fake whose values are kept."""
 MESH_VALUES = ("_concatenate", "_flatten", "__getitem__", "_unflatten")
 SHAPE_PROPAGATION = ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached")
 
@@ -26,6 +29,7 @@ def faithful_fakes(tracker: Tracker) -> Iterator[None]:
     - A mesh is a tensor of ranks whose values are read: it stays real.
     - DTensor finds shapes with full-size fakes in the mode that it finds active: not counted.
     - Masks look for packed sequences in the values of position ids: there are none.
+    - Sizes of images are tensors whose values decide shapes: fakes of a few numbers keep them.
     - Models that see compare the number of images' tokens with that of their features, and some
       look at values where they make their weights: both go unsaid.
     """
@@ -34,6 +38,8 @@ def faithful_fakes(tracker: Tracker) -> Iterator[None]:
             _wrap(within, DeviceMesh, name, unset_fake_temporarily)
         for name in SHAPE_PROPAGATION:
             _wrap(within, ShardingPropagator, name, tracker.paused)
+        within.enter_context(patch.object(VoxtralModel, "get_placeholder_mask", _unchecked))
+        within.enter_context(patch.object(fake_tensor, "CONSTANT_NUMEL_LIMIT", FEW))
         within.enter_context(patch.dict("os.environ", TRANSFORMERS_DISABLE_TORCH_CHECK="1"))
         within.enter_context(patch.object(PreTrainedModel, "initialize_weights", lambda _: None))
         within.enter_context(
@@ -44,6 +50,11 @@ def faithful_fakes(tracker: Tracker) -> Iterator[None]:
             )
         )
         yield
+
+
+def _unchecked(model: Any, ids: Any, inputs_embeds: Any, audio_features: Any) -> Any:  # noqa: ARG001
+    """Where Voxtral's tokens of sounds are, whose number it looks up by their values."""
+    return (ids == model.config.audio_token_id).unsqueeze(-1).expand_as(inputs_embeds)
 
 
 def _wrap(within: ExitStack, owner: type, name: str, context: Callable[[], Any]) -> None:

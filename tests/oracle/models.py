@@ -15,6 +15,7 @@ from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoModelForImageTextToText,
+    AutoModelForMultimodalLM,
     AutoModelForSequenceClassification,
 )
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -76,7 +77,10 @@ def build(spec: Spec) -> Model:
     config.get_text_config().use_cache = False
     dtype = DTYPES.get(spec.base_dtype or spec.dtype, torch.float32)
     kernels = {"attn_implementation": "eager" if spec.attn == "eager" else "sdpa"}
-    kind = AutoModelForImageTextToText if spec.images else AutoModelForCausalLM
+    kind = AutoModelForCausalLM
+    if spec.images:
+        hears = "audio_config" in spec.config
+        kind = AutoModelForMultimodalLM if hears else AutoModelForImageTextToText
     if spec.loss == "reward":
         config.num_labels, config.pad_token_id = 1, 0
         kind = AutoModelForSequenceClassification
@@ -104,12 +108,24 @@ def images_of(model: Model, spec: Spec) -> dict[str, Any]:
     """
     if not spec.images:
         return {}
+    if hasattr(model.config, "audio_config"):
+        sound = model.config.audio_config
+        frames = 2 * sound.max_source_positions
+        return {"input_features": torch.zeros(spec.mbs * spec.images, sound.num_mel_bins, frames)}
     vision = model.config.vision_config
     height, width = planes(vision.image_size)
     shape = spec.mbs * spec.images, vision.num_channels, height, width
     as_is = spec.model_type == "llama4"
     dtype = next(model.module.parameters()).dtype if as_is else torch.float32
-    return {"pixel_values": torch.zeros(*shape, dtype=dtype)}
+    return {"pixel_values": torch.zeros(*shape, dtype=dtype), **sizes_of(spec, shape)}
+
+
+def sizes_of(spec: Spec, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Height and width of each image, for models that ask for them."""
+    if spec.model_type not in ("mistral3",):
+        return {}
+    images, _, height, width = shape
+    return {"image_sizes": [(height, width)] * images}
 
 
 def planes(size: Any) -> tuple[int, int]:

@@ -126,7 +126,8 @@ class MicroBatches:
         self._inputs = {"position_ids": torch.arange(spec.seq)[None]} if spec.uses_tp else {}
         images = images_of(model, spec)
         for each in images.values():
-            tracker.name(each, "input")
+            if isinstance(each, torch.Tensor):
+                tracker.name(each, "input")
         self._inputs |= images
         if model.reference is not None:
             for parameter in model.reference.parameters():

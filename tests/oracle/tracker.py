@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import torch
 from torch._guards import active_fake_mode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.autograd.graph import register_multi_grad_hook
 from torch.distributed._tools import mod_tracker
 from torch.distributed._tools.common_utils import get_untyped_storages
@@ -153,8 +154,12 @@ class Tracker(TorchDispatchMode):
             # A fake of it makes a new tensor; the real one hands back what it was given.
             return args[0]
         if self._operation == VALUE and self._fake_mode is not None:
-            # A fake has no value; what is computed from one decides no shape in a step.
-            return 1.0
+            # A fake of a few numbers has them; what is computed from others decides no shape.
+            known = getattr(args[0], "constant", None)
+            if known is None:
+                return 1.0
+            with unset_fake_temporarily():
+                return known.item()
         result = func(*args, **(kwargs or {}))
         if not self._paused and active_fake_mode() is self._fake_mode:
             for tensor in tree_leaves(result):

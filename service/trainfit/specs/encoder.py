@@ -45,11 +45,19 @@ class Encoder(Part):
     """Rows of an image that stand for none of its patches."""
     narrow_pixels: bool = False
     """Pixels have to come in the weights' type."""
+    convolves: bool = False
+    """Frames of sound pass two convolutions, of which the second halves them."""
+    heads_first: bool = False
+    """Heads are copied before tokens in memory, so that attention's output is copied back."""
+    padded: bool = False
+    """A clip is shorter than what the tower reads, which a mask tells of attention."""
     unfolds: bool = False
     """Patches are copied out of the image before the product."""
     packed_qkv: bool = False
     """Queries, keys and values come from one product, and images are attended to one by one."""
     rotary: bool = False
+    masked: bool = False
+    """Images are one sequence, which a mask keeps apart outside FlashAttention."""
     qk_norm: bool = False
     """Of all heads together, in a written-out RMSNorm."""
     linears: tuple[str, str, str] = ("out_proj", "fc1", "fc2")
@@ -65,5 +73,7 @@ class Encoder(Part):
     adapter: tuple[Projection, ...] = ()
     """What the tower itself makes of its features."""
     projector: tuple[Projection, ...] = ()
+    of_megatron: bool = False
+    """Megatron-Bridge makes it of Megatron's layers; others it takes as transformers has them."""
     deep_mergers: Annotated[int, Field(ge=0, le=2048)] = 0
     """Projectors of layers before the last, whose features enter the text's layers."""

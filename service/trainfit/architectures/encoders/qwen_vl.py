@@ -104,6 +104,7 @@ def _encoder(
     deep: int = 0,
     linears: tuple[str, str] = ("fc1", "fc2"),
     merging: tuple[str, str] = ("0", "2"),
+    of_megatron: bool = False,
 ) -> Encoder | None:
     """The tower, if it has a layer at all. Those with gated networks have norms without bias.
     Products of the merger are `merging`.
@@ -134,6 +135,7 @@ def _encoder(
             linear_step(text, merging[1]),
         ),
         deep_mergers=deep,
+        of_megatron=of_megatron,
     )
 
 
@@ -150,6 +152,7 @@ def _qwen3_encoder(sizes: Config, deep: int = 0) -> Encoder | None:
         deep=deep,
         linears=QWEN3_LINEARS,
         merging=QWEN3_LINEARS,
+        of_megatron=True,
     )
 
 

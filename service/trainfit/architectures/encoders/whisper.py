@@ -10,6 +10,7 @@ from trainfit.architectures.encoders.layers import (
     layer_norm,
     linear,
     mlp,
+    plain_encoder,
     size,
     transformer_layer,
 )
@@ -120,7 +121,17 @@ def _whisper(sizes: Config) -> Tower:
     width = size(sizes, "hidden_size")
     positions = size(sizes, "max_source_positions") * width
     parameters = _stem(sizes, width) + positions + _layers(sizes, width)
-    return Tower(width, parameters, frozen=positions)
+    encoder = plain_encoder(
+        sizes,
+        {},
+        activation=sizes.str("activation_function", "gelu"),
+        patch_values=2 * size(sizes, "num_mel_bins"),
+        image_patches=size(sizes, "max_source_positions"),
+        convolves=True,
+        heads_first=True,
+        last_norm=True,
+    )
+    return Tower(width, parameters, frozen=positions, encoder=encoder)
 
 
 def _stem(sizes: Config, width: int) -> int:

@@ -2,10 +2,20 @@
 
 from trainfit.architectures.composite import auto_section, composite, own_text_spec, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.layers import Tower, linear, mlp, size
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    linear,
+    linear_step,
+    mlp,
+    norm_step,
+    projected,
+    size,
+    two_linears,
+)
 from trainfit.architectures.encoders.towers import tower
 from trainfit.architectures.multimodal.llava import feature_projector
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Encoder, Projection
 
 PIXTRAL_1540 = {"image_size": 1540, "patch_size": 14}
 PIXTRAL_LARGE = {
@@ -39,7 +49,8 @@ def mistral3(config: Config) -> ModelSpec:
     text = text_spec(config, "mistral", SMALL_3_1)
     projector = merging_projector(config, features, text.hidden_size)
     encoders = features.parameters + projector
-    return composite(config, text, encoders, tied=True, projector=projector)
+    encoder = _merged_by(config, features, text.hidden_size)
+    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
 
 
 def lighton_ocr(config: Config) -> ModelSpec:
@@ -62,6 +73,27 @@ def merging_projector(config: Config, features: Tower, text: int) -> int:
     """A norm, the merging of patches, and the projector of Llava."""
     return _merger(config, features.width) + feature_projector(
         config, features.width, text, bias=False, layer=-1
+    )
+
+
+def _merged_by(config: Config, features: Tower, text: int) -> Encoder | None:
+    """The tower whose last layer is read, its patches normed and laid side by side. Source:
+    modeling_mistral3.py (Mistral3MultiModalProjector).
+    """
+    if config.get("vision_feature_layer", -1) != -1:
+        return None
+    width, side = features.width, size(config, "spatial_merge_size", 2)
+    return projected(
+        features.encoder,
+        norm_step(width, "rmsnorm"),
+        Projection(kind="merge", width=side**2 * width),
+        linear_step(width, "merging_layer", bias=False),
+        *two_linears(
+            text,
+            activation=config.str("projector_hidden_act", "gelu"),
+            bias=config.bool("multimodal_projector_bias", False),
+        ),
+        patches=side**2,
     )
 
 

@@ -8,12 +8,21 @@ from trainfit.architectures.composite import (
     text_spec,
 )
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.layers import linear, mlp, size
+from trainfit.architectures.encoders.layers import (
+    Tower,
+    linear,
+    linear_step,
+    mlp,
+    norm_step,
+    projected,
+    size,
+)
 from trainfit.architectures.encoders.qwen_vl import qwen2_5_vl_vision, qwen3_vl_vision
 from trainfit.architectures.encoders.towers import tower
 from trainfit.architectures.encoders.whisper import qwen2_5_omni_audio, qwen3_omni_audio
 from trainfit.architectures.multimodal.qwen_vl import qwen3_experts_decoder
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Encoder, Projection
 
 _QWEN3_OMNI = {
     "vocab_size": 3584,
@@ -46,7 +55,27 @@ def qwen2_audio(config: Config) -> ModelSpec:
     features = tower(auto_section(config, "audio_config", "qwen2_audio_encoder"))
     projector = linear(features.width, text.hidden_size)
     encoders = features.parameters + projector
-    return composite(config, text, encoders, tied=None, frozen=features.frozen)
+    return composite(
+        config,
+        text,
+        encoders,
+        tied=None,
+        frozen=features.frozen,
+        projector=projector,
+        encoder=_halved(features, text.hidden_size),
+    )
+
+
+def _halved(features: Tower, text: int) -> Encoder | None:
+    """Two frames are averaged before the norm behind the layers, and one linear follows. Source:
+    modeling_qwen2_audio.py (Qwen2AudioEncoder).
+    """
+    width = features.width
+    encoder = projected(features.encoder, linear_step(text, "linear"), patches=2)
+    if encoder is None:
+        return None
+    averaged = (Projection(kind="pool", width=width), norm_step(width, "layernorm"))
+    return encoder.model_copy(update={"last_norm": False, "padded": True, "adapter": averaged})
 
 
 def qwen3_asr(config: Config) -> ModelSpec:

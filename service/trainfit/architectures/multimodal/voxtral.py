@@ -9,12 +9,13 @@ from trainfit.architectures.decoder import (
     layer_count,
     rms,
 )
-from trainfit.architectures.encoders.layers import mlp, size
+from trainfit.architectures.encoders.layers import mlp, projected, size, two_linears
 from trainfit.architectures.encoders.towers import tower
 from trainfit.architectures.encoders.whisper import WHISPER_NAMES
 from trainfit.architectures.weights import opaque, weight
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.blocks import Layer, Sublayer
+from trainfit.specs.encoder import Projection
 
 _VOXTRAL_TEXT = {
     "vocab_size": 131072,
@@ -56,7 +57,24 @@ def voxtral(config: Config) -> ModelSpec:
     inputs = size(audio.with_defaults({}, **WHISPER_NAMES), "intermediate_size", 5120)
     projector = mlp(inputs, text.hidden_size, text.hidden_size, bias=False)
     encoders = features.parameters + projector
-    return composite(config, text, encoders, tied=None, frozen=features.frozen)
+    steps = two_linears(
+        text.hidden_size, activation=config.str("projector_hidden_act", "gelu"), bias=False
+    )
+    encoder = projected(
+        features.encoder,
+        Projection(kind="merge", width=inputs),
+        *steps,
+        patches=max(1, inputs // features.width),
+    )
+    return composite(
+        config,
+        text,
+        encoders,
+        tied=None,
+        frozen=features.frozen,
+        projector=projector,
+        encoder=encoder if inputs % features.width == 0 else None,
+    )
 
 
 def voxtral_realtime(config: Config) -> ModelSpec:

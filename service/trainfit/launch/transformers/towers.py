@@ -21,9 +21,11 @@ TOLD_APART = (
     "mistral3",
     "paligemma",
     "qwen2_5_vl",
+    "qwen2_audio",
     "qwen2_vl",
     "qwen3_vl",
     "qwen3_vl_moe",
+    "voxtral",
 )
 """model_types whose projector is known apart from the tower."""
 UNLIKE = "frozen weights in the checkpoint's type beside trained ones in fp32 are not modelled"

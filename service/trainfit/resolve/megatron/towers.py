@@ -27,9 +27,6 @@ from trainfit.specs.training import AttentionOptions, Recompute, Training
 if TYPE_CHECKING:
     from trainfit.resolve.pytorch.plan import PytorchStep
 
-OF_MEGATRON = frozenset({"qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"})
-"""Models whose towers Megatron-Bridge makes of Megatron's layers, of those whose towers are
-followed."""
 FREEZABLE = (*sorted(TOWERS), "language_model")
 
 
@@ -38,7 +35,7 @@ def is_divided(model: ModelSpec, framework: Megatron) -> bool:
     if model.encoder is None:
         return False
     if framework.tower_impl is None:
-        return model.model_type in OF_MEGATRON
+        return model.encoder.of_megatron
     return framework.tower_impl == "transformer_engine"
 
 
@@ -47,8 +44,9 @@ def check_tower(job: Job, model: ModelSpec, framework: Megatron, findings: Findi
     what the text's layers recompute; only towers and the text's model can be frozen.
     """
     where = "/framework/tower_impl"
-    if framework.tower_impl == "transformer_engine" and model.model_type not in OF_MEGATRON:
-        message = f"Megatron-Bridge makes no tower of {model.model_type} of Megatron's layers"
+    made = model.encoder is not None and model.encoder.of_megatron
+    if framework.tower_impl == "transformer_engine" and not made:
+        message = "Megatron-Bridge does not make this model's tower of Megatron's layers"
         findings.add(where, "conflict", message, put(where, "transformers"))
     if framework.recompute_tower and is_divided(model, framework):
         where = "/framework/recompute_tower"

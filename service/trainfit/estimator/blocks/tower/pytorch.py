@@ -3,9 +3,10 @@
 Symbols: estimator.legend, where n counts patches and h is the tower's width; p patches that make
 one token, of which an image has none beside where it has class tokens. Sources: transformers'
 modeling_qwen2_vl.py, modeling_qwen2_5_vl.py, modeling_qwen3_vl.py, modeling_siglip.py,
-modeling_clip.py, modeling_internvl.py and modeling_llama4.py, and the projectors of
-modeling_gemma3.py and modeling_llava.py, whose classes save the same, to the byte
-(tests/estimator/test_towers.py, tests/data/torch_steps_here.jsonl).
+modeling_clip.py, modeling_internvl.py, modeling_llama4.py, modeling_pixtral.py and
+modeling_voxtral.py, and the projectors of modeling_gemma3.py, modeling_llava.py and
+modeling_mistral3.py, whose classes save the same, to the byte (tests/estimator/test_towers.py,
+tests/data/torch_steps_here.jsonl).
 """
 
 from trainfit.estimator.blocks.mlp.pytorch import mlp
@@ -13,7 +14,7 @@ from trainfit.estimator.blocks.norm.pytorch import norm
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import NOT_LINEARS
 from trainfit.estimator.operations import scaled_dot_product
-from trainfit.estimator.operations.pytorch import Modules
+from trainfit.estimator.operations.pytorch import Modules, Parts
 from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.specs.blocks import Mlp, Norm
@@ -36,6 +37,8 @@ def patch_embedding(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
     """A product of what each patch holds, which is kept narrow, with the tower's width; with some
     towers a norm.
     """
+    if encoder.convolves:
+        return _sound_embedding(step, encoder)
     sizes = step.sizes
     values = step.tensor(
         "pixels in the tower's type", _patches(step, encoder), encoder.patch_values
@@ -47,6 +50,57 @@ def patch_embedding(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
     if encoder.first_norm:
         _normed(step, encoder)
         step.end_group()
+    return step.groups()
+
+
+def _sound_embedding(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """Two convolutions over three frames each, with an activation behind. Source:
+    modeling_voxtral.py (VoxtralEncoder).
+    """
+    n = step.sizes.n
+    frames = step.tensor("frames in the tower's type", 2 * n, encoder.patch_values // 2)
+    x = step.activation(_convolved(step, frames, 2 * n))
+    step.activation(_convolved(step, x, n))
+    step.end_group()
+    return step.groups()
+
+
+KERNEL = 3
+"""Frames that a convolution of Whisper's line reads for each that it makes."""
+
+
+def _convolved(step: Modules, x: Tensor, rows: int) -> Tensor:
+    """[rows, h] of what frames [r, inputs] are convolved to."""
+    sizes, inputs = step.sizes, x.shape[-1]
+    y = step.tensor("convolved frames", rows, sizes.h)
+    parts = Parts(backward=[step.passed_back(y, "output gradient")])
+    trained = sizes.trains("vision_tower")
+    step.weight(CONVOLUTION, (sizes.h, KERNEL * inputs), parts, trained=trained)
+    bias = step.tensor("bias gradient", sizes.h, width=sizes.gradient_bytes)
+    step.operation(
+        CONVOLUTION,
+        saves=parts.saves,
+        for_weight=(step.keep(x, x.shape[0]),) * trained,
+        backward=(*parts.backward, step.passed_back(x, "input gradient")),
+        leaves=(*parts.leaves, *(bias,) * trained),
+        weight=(sizes.h, KERNEL * inputs),
+    )
+    return y
+
+
+def places(step: Modules, encoder: Encoder) -> tuple[Group, ...]:
+    """What all layers read of where patches are: cosines and sines [n, d], and which patches see
+    each other, [n, n], which FlashAttention reads none of.
+    """
+    n, kept = step.sizes.n, []
+    if encoder.rotary:
+        width = FP32 if encoder.packed_qkv else step.sizes.residual_bytes
+        d = encoder.hidden_size // encoder.heads
+        kept.append(step.tensor("cosines and sines", 2, n, d, width=width))
+    if encoder.masked and step.way.step.attention_backend == "sdpa":
+        kept.append(step.tensor("patches that see each other", n, n))
+    step.operation("places", saves=kept)
+    step.end_group()
     return step.groups()
 
 
@@ -168,7 +222,15 @@ def _attention(step: Modules, x: Tensor, encoder: Encoder) -> None:
             heads_ = step.tensor("heads", sizes.n, sizes.h)
             norm(step, heads_, Norm(width=encoder.hidden_size), "qk_norm", kind=None)
     q, k = step.tensor("q", *head), step.tensor("k", *head)
-    out = scaled_dot_product.fused(step, q, k, v, rotated=encoder.rotary)
+    out = scaled_dot_product.fused(
+        step,
+        q,
+        k,
+        v,
+        rotated=encoder.rotary,
+        masked=encoder.padded and step.way.step.attention_backend == "sdpa",
+        transposed=encoder.heads_first,
+    )
     if encoder.packed_qkv and step.way.step.attention_backend == "sdpa":
         joined = step.tensor("outputs of all images", *out.shape)
         step.operation("join", borrows=(out, joined))

@@ -35,12 +35,17 @@ class TowerStretch(NamedTuple):
     unread: int = 0
 
 
+OF_LAYERS = TowerStretch(tower.layer, TOWER_MODULE, 1)
+
+
 def stretches(encoder: Encoder) -> Iterator[TowerStretch]:
     """Patches, layers and projectors. Those of earlier layers run beside these, and their features
     enter the text's layers: they are kept as the last one's are.
     """
     yield TowerStretch(tower.patch_embedding, TOWER_MODULE, 1)
-    yield TowerStretch(tower.layer, TOWER_MODULE, encoder.num_layers, encoder.unread_layers)
+    if encoder.masked or encoder.rotary:
+        yield TowerStretch(tower.places, TOWER_MODULE, 1)
+    yield OF_LAYERS._replace(times=encoder.num_layers, unread=encoder.unread_layers)
     if encoder.last_norm:
         yield TowerStretch(tower.last_norm, TOWER_MODULE, 1)
     if encoder.adapter:
@@ -95,8 +100,11 @@ def segments(
     for stretch in stretches(encoder):
         groups = run(stretch, encoder, own, way)
         trained = sizes.trains(stretch.module)
-        adapted = any(operation.adapted for group in groups for operation in group)
-        if not (reached or adapted):
+        adapted = _has_adapters(groups)
+        if stretch.program is tower.places:
+            read = trained or _has_adapters(run(OF_LAYERS, encoder, own, way))
+            groups = groups if read else _begun(groups, trained=False)
+        elif not (reached or adapted):
             groups = _begun(groups, trained=trained)
         reached = reached or trained or adapted
         if not leaves:
@@ -106,6 +114,10 @@ def segments(
         if again and segment.saved:
             segment = rerun("embedding", [segment], own.act, own.act)
         yield from repeat(segment, stretch.times)
+
+
+def _has_adapters(groups: tuple[Group, ...]) -> bool:
+    return any(operation.adapted for group in groups for operation in group)
 
 
 def most_bytes(encoder: Encoder, tokens: int, sizes: PytorchLegend, way: PytorchWay) -> int:

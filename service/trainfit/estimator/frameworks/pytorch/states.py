@@ -91,7 +91,9 @@ class Shares:
 
     def __init__(self, table: ParameterTable, plan: PytorchPlan) -> None:
         self._plan, self._all, sizes = plan, table, pytorch_legend_of(plan)
-        self.partly = bool(sizes.adapters is not None or sizes.frozen or _freezes_layers(plan))
+        never = plan.model.encoder_frozen_parameters > 0
+        said = sizes.adapters is not None or bool(sizes.frozen)
+        self.partly = said or never or _freezes_layers(plan)
         """Whether some parameters are not trained."""
         divided = divided_model(plan)
         self._trained = ParameterTable(divided, _trained(sizes)) if self.partly else table
