@@ -102,8 +102,8 @@ class Bounded:
     """A key that changes memory in a way that is not modelled, but at most so far: the bounds of an
     estimate take it in. At the values of `within` the peak is as far as the key can move it in its
     direction, with so many `samples` in the place of each of a micro-batch, in another phase than a
-    step where it is `apart`; `bytes` is the most that it moves it besides, on each GPU. `source`
-    says so.
+    step where it is `apart`; `bytes` is the most that it moves it besides, on each GPU, and `share`
+    the most of a GPU's memory. `source` says so.
     """
 
     file: str
@@ -115,6 +115,7 @@ class Bounded:
     source: str | None
     within: list[Became]
     bytes: int
+    share: float
     samples: int
     apart: bool
 

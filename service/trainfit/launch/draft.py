@@ -260,6 +260,7 @@ def _bounded(setting: Setting, effect: Effect) -> Bounded:
         effect.source,
         [Became(pointer, value) for pointer, value in effect.within.items()],
         effect.bytes,
+        effect.share,
         effect.samples,
         effect.apart,
     )

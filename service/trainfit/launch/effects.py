@@ -17,7 +17,8 @@ class Effect:
     `within` are fields of a job, by pointer: at these values the peak is moved as far as the key
     can move it, with so many `samples` in the place of each of a micro-batch. They hold of another
     phase than a step where it is `apart`, as evaluation is. `bytes` is the most that it adds or
-    takes on each GPU. With none of these, nothing is known of how far.
+    takes on each GPU, and `share` the most of its memory. With none of these, nothing is known of
+    how far.
     """
 
     why: str
@@ -25,13 +26,14 @@ class Effect:
     source: str | None = None
     within: Mapping[str, Any] = field(default_factory=dict)
     bytes: int = 0
+    share: float = 0.0
     samples: int = 1
     apart: bool = False
 
     @property
     def is_bounded(self) -> bool:
         """Whether it is known how far the peak can move."""
-        return bool(self.within) or self.bytes > 0 or self.samples > 1
+        return bool(self.within) or self.bytes > 0 or self.share > 0 or self.samples > 1
 
 
 def evaluation(samples: int, source: str) -> Effect:

@@ -1,7 +1,7 @@
 """What is priced, within the bounds of the options of a launch that are not modelled."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import prod
+from math import ceil, prod
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from trainfit.estimator.span import UnmodelledRange, reaching_estimate, reaching
 from trainfit.launch.account import Bounded
 from trainfit.launch.overriding import merged, overridden
 from trainfit.resolve.findings import Finding, RefusedError
+from trainfit.resolve.gpu import gpu_of
 from trainfit.specs.job import Job
 
 MICRO_BATCH = "/training/micro_batch_size"
@@ -59,9 +60,20 @@ def _reach(
     return UnmodelledRange(
         ends(lowering),
         ends(raising),
-        sum(each.bytes for each in lowering),
-        sum(each.bytes for each in raising),
+        _most(lowering, job),
+        _most(raising, job),
     )
+
+
+def _most(options: Sequence[Bounded], job: Job) -> int:
+    """Bytes that they move the peak besides; of a share, of the memory of the job's GPU. Raises
+    RefusedError where none is named.
+    """
+    memory = gpu_of(job.gpu).memory_bytes
+    for option in options:
+        if option.share and not memory:
+            raise _refused(option, "no GPU is named")
+    return sum(each.bytes + ceil(each.share * memory) for each in options)
 
 
 def _together(options: Sequence[Bounded], job: Job) -> dict[str, Any]:

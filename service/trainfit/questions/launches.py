@@ -125,8 +125,11 @@ def _read(
     if isinstance(job, Problem):
         return _placed(job, reading, prefix)
     unread = [each.direction for each in reading.unread()]
-    read = reading.launch
-    return RequestedJob(job, reading, prefix, unread, read.variants, read.account.bounded)
+    read, bounded = reading.launch, reading.launch.account.bounded
+    if job.gpu is None:  # a share of its memory bounds nothing
+        unread += [each.direction for each in bounded if each.share]
+        bounded = [each for each in bounded if not each.share]
+    return RequestedJob(job, reading, prefix, unread, read.variants, bounded)
 
 
 def draft_from(launch: Launch) -> DraftedJob | Problem:

@@ -106,7 +106,7 @@ def test_what_generates_is_bounded_by_keys_and_values_of_a_turn() -> None:
     [
         ("--use_vllm", "trl==0.24.0", None),
         ("--use_vllm --vllm_mode server", "trl==1.9.0", None),
-        ("--use_vllm --max_prompt_length 64 --vllm_mode colocate", "trl==0.24.0", "unsupported"),
+        ("--use_vllm --max_prompt_length 64 --vllm_mode colocate", "trl==0.24.0", "bounded"),
         ("--use_vllm --vllm_mode colocate --vllm_enable_sleep_mode", "trl==0.24.0", "bounded"),
     ],
 )
@@ -125,7 +125,7 @@ def test_an_engine_shares_the_card_where_it_is_told_to(
 
 def test_the_latest_has_its_engine_on_the_cards() -> None:
     found = of("--use_vllm", "trl==1.9.0", overrides={"training": {"seq_length": 1024}})
-    assert "use_vllm" in found.unsupported
+    assert "use_vllm" in found.bounded
 
 
 def test_no_key_goes_unnoticed() -> None:
@@ -147,3 +147,15 @@ def test_a_verdict_stands() -> None:
     launch = {"files": [{"path": "run.sh", "content": COMMAND}], "gpu": "H100-80GB"}
     answer = fit_check({"launch": {**launch, "framework_version": "trl==0.24.0"}}, suggest=False)
     assert answer.verdict == "fits"
+
+
+def test_an_engine_that_is_awake_has_its_share_of_the_card() -> None:
+    lengths = {"training": {"seq_length": 1024}}
+    here, share = "--use_vllm --vllm_mode colocate", "--vllm_gpu_memory_utilization"
+    for more, expected in ((here, 0.3), (f"{here} {share} 0.45", 0.45)):
+        (engine,) = of(more, "trl==0.24.0", overrides=lengths).account.bounded
+        assert (engine.direction, engine.share) == ("raises", expected)
+    (asleep,) = of(
+        f"{here} --vllm_enable_sleep_mode", "trl==0.24.0", overrides=lengths
+    ).account.bounded
+    assert (asleep.share, asleep.bytes) == (0, 8 * 2**30)

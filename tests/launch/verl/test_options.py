@@ -277,10 +277,21 @@ def test_a_value_of_another_kind_breaks_nothing(value: str) -> None:
 def test_an_engine_that_sleeps_holds_at_most_so_much() -> None:
     (engine,) = trained().account.bounded
     assert (engine.direction, engine.bytes) == ("raises", 8 * 2**30)
-    kept = trained("actor_rollout_ref.rollout.free_cache_engine=False")
-    assert not kept.bounded
-    assert "actor_rollout_ref.rollout.free_cache_engine" in kept.unsupported
-    assert not trained("actor_rollout_ref.rollout.name=sglang").bounded
+    (other,) = trained("actor_rollout_ref.rollout.name=sglang").account.bounded
+    assert other.bytes == engine.bytes
+
+
+def test_an_engine_that_is_awake_has_its_share_of_the_card() -> None:
+    rollout = "actor_rollout_ref.rollout"
+    frees, share = f"{rollout}.free_cache_engine", f"{rollout}.gpu_memory_utilization"
+    (engine,) = trained(f"{frees}=False", f"{share}=0.4").account.bounded
+    assert (engine.direction, engine.share) == ("raises", 0.4)
+    plain = [each for each in words_of(EXAMPLE) if share not in each]
+    launch = launch_of(argv=[TRAINER, *plain, f"{frees}=False"])
+    (engine,) = read(launch).account.bounded
+    assert engine.share == 0.5
+    other = trained(f"{frees}=False", f"{rollout}.name=sglang")
+    assert other.unsupported == {frees, share}
 
 
 def test_an_engine_that_nothing_is_said_of_sleeps() -> None:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from trainfit.launch.draft import Reading
 from trainfit.launch.effects import Effect
+from trainfit.launch.engines import asleep
 from trainfit.launch.megatron.command_line import Arguments
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
@@ -90,13 +91,7 @@ def put_actor(reading: Reading) -> None:
         reading.draft.leave_out(shares, ASLEEP)
 
 
-ASLEEP = Effect(
-    "an engine of inference that sleeps on the same card",
-    "raises",
-    "SGLang's release_memory_occupation keeps its context, communicators and graphs, as a sleeping "
-    "vLLM does: 0.8 to 7.4 GiB of one in NVIDIA-NeMo/RL issue 223",
-    bytes=8 * 2**30,
-)
+ASLEEP = asleep("an engine of inference that sleeps on the same card")
 COPIES = 3
 """Of the logits in fp32 that log-probabilities and entropy make (slime/utils/ppo_utils.py)."""
 

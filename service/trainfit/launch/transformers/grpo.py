@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from trainfit.launch.effects import SHARING, Effect
+from trainfit.launch.engines import asleep, awake, share_of
 from trainfit.launch.models import config_of, most_parameters
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.changes import (
@@ -32,12 +33,14 @@ from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
 from trainfit.specs.training import LogProbs
 
+UTILISATION = "vllm_gpu_memory_utilization"
+UTILISATIONS = {"trl": 0.3, "ms-swift": 0.9}
+"""Of vLLM's part of a card, where nothing is said: TRL's GRPOConfig since 0.18, where it can have
+one, and ms-swift's rlhf_trainers/args_mixin.py."""
 COMPLETION = 256
 """Tokens that GRPOConfig generates unless it is told otherwise."""
 
 TRAINER = "trl/trainer/grpo_trainer.py"
-ASLEEP_BYTES = 8 * 2**30
-"""Of a vLLM that sleeps (NVIDIA-NeMo/RL issue 223: 0.8 to 7.4 GiB)."""
 ENGINE = (
     "the engine that generates shares the card with training, and holds its part of it; give "
     "/gpu/reserved_other_bytes in overrides"
@@ -68,7 +71,7 @@ def put_policy(run: TrainerRun, named: Setting, *, adapters: bool) -> None:
     _liger(run)
     _reference(run, adapters=adapters)
     if run.arguments.is_on("use_vllm"):
-        _engine(run)
+        _engine(run, usual=UTILISATIONS["trl" if named.key == "grpo" else "ms-swift"])
     else:
         _generation(run, named)
 
@@ -106,8 +109,10 @@ def _reference(run: TrainerRun, *, adapters: bool) -> None:
         run.draft.default(pointer, reference, "TRL")
 
 
-def _engine(run: TrainerRun) -> None:
-    """vLLM has GPUs of its own, or a part of these; asleep, it lets go of nearly all of that."""
+def _engine(run: TrainerRun, *, usual: float) -> None:
+    """vLLM has GPUs of its own, or a part of these, as large as is `usual` unless that is given;
+    asleep, it lets go of nearly all of that.
+    """
     switch, mode = (run.arguments.get(key) for key in ("use_vllm", "vllm_mode"))
     assert switch is not None
     if mode is not None:
@@ -117,11 +122,15 @@ def _engine(run: TrainerRun) -> None:
     if not here:
         return
     if run.arguments.is_on("vllm_enable_sleep_mode"):
-        why, source = f"{ENGINE}; it sleeps meanwhile", "NVIDIA-NeMo/RL issue 223"
-        run.draft.leave_out(mode or switch, Effect(why, "raises", source, bytes=ASLEEP_BYTES))
+        run.draft.leave_out(mode or switch, asleep(f"{ENGINE}; it sleeps meanwhile"))
+        return
+    given = run.arguments.get(UTILISATION)
+    share = share_of(given.value) if given is not None else usual
+    if share is not None:
+        run.draft.leave_out(mode or switch, awake(ENGINE, share))
     else:
-        why, source = ENGINE, f"{TRAINER}: vllm_gpu_memory_utilization"
-        run.draft.leave_out(mode or switch, Effect(why, "raises", source))
+        source = f"{TRAINER}: {UTILISATION}"
+        run.draft.leave_out(mode or switch, Effect(ENGINE, "raises", source))
 
 
 class Shape(NamedTuple):

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import SHARING, Effect
+from trainfit.launch.engines import asleep, awake, share_of
 from trainfit.launch.models import most_parameters
 from trainfit.launch.settings import Setting
-from trainfit.launch.transformers.grpo import ASLEEP_BYTES, ENGINE
+from trainfit.launch.transformers.grpo import ENGINE, UTILISATION
 from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_bool, as_int
 
@@ -48,14 +49,16 @@ def put_beside(run: TrainerRun, named: Setting) -> None:
     all_of_it = run.arguments.is_on("colocate_all_models")
     with_reference = run.arguments.is_on("colocate_actor_ref")
     _reference(run, named, beside=all_of_it or with_reference)
-    engines, asleep = (run.arguments.get(key) for key in ("vllm_num_engines", "vllm_enable_sleep"))
+    engines, sleeps = (run.arguments.get(key) for key in ("vllm_num_engines", "vllm_enable_sleep"))
+    part = run.arguments.get(UTILISATION)
+    share = share_of(part.value) if part is not None else None
     if engines is None or not as_int(engines.value):
         why = "the model generates by itself between steps, which is not modelled"
         run.draft.leave_out(engines or named, Effect(why, "raises", SOURCE))
-    elif all_of_it and asleep is not None and run.arguments.is_on("vllm_enable_sleep"):
-        why = f"{ENGINE}; it sleeps meanwhile"
-        effect = Effect(why, "raises", "NVIDIA-NeMo/RL issue 223", bytes=ASLEEP_BYTES)
-        run.draft.leave_out(engines, effect)
+    elif all_of_it and sleeps is not None and run.arguments.is_on("vllm_enable_sleep"):
+        run.draft.leave_out(engines, asleep(f"{ENGINE}; it sleeps meanwhile"))
+    elif all_of_it and share is not None:
+        run.draft.leave_out(engines, awake(ENGINE, share))
     elif all_of_it:
         run.draft.leave_out(engines, Effect(ENGINE, "raises", SOURCE))
     _others(run, named, beside=all_of_it)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
+from trainfit.launch.engines import asleep, awake, share_of
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.models import most_parameters
 from trainfit.launch.settings import Setting
@@ -69,40 +70,36 @@ def _critic(reading: Reading, draft: Draft) -> None:
     draft.leave_out(setting, effect)
 
 
-ASLEEP_BYTES = 8 * 2**30
-"""What vLLM still holds once it sleeps: context, CUDA graphs and communicators. Measured of a model
-of 1B: 0.8 GiB on one card of its own, 2.4 to 7.4 GiB with tensor parallelism.
-Source: NVIDIA-NeMo/RL issue 223.
-"""
-
-
-def asleep(what: str) -> Effect:
-    """What a rollout engine that sleeps does to an update."""
-    return Effect(
-        f"{what} sleeps while the actor trains, and what it still holds {ON_THE_CARD}",
-        "raises",
-        "NVIDIA-NeMo/RL issue 223: 0.8 to 7.4 GiB of a sleeping vLLM",
-        bytes=ASLEEP_BYTES,
-    )
+UTILISATION = 0.5
+"""Of the rollout engine's share of the card, where nothing is said (rollout.yaml)."""
 
 
 def _rollout(reading: Reading, draft: Draft) -> None:
-    """The engine frees weights and cache while the actor trains, unless it is told to keep them."""
+    """The engine frees weights and cache while the actor trains, unless it is told to keep them. A
+    vLLM that does has its share of the card; of SGLang's, what comes besides is not known.
+    """
     utilisation, frees = (f"{ROLLOUT}.gpu_memory_utilization", f"{ROLLOUT}.free_cache_engine")
-    why = f"what the rollout engine holds while the actor trains {ON_THE_CARD}"
     given = [setting for key in (utilisation, frees) if (setting := reading.get(key)) is not None]
     if draft.overridden(RESERVED) is not None:
         for setting in given:
             draft.ignore(setting)
         return
-    named = reading.value(f"{ROLLOUT}.name", "vllm", word)
-    if named != "vllm" or not reading.value(frees, True, flag):
+    named, share = reading.value(f"{ROLLOUT}.name", "vllm", word), reading.value(utilisation)
+    sleeps = reading.value(frees, True, flag)
+    share = UTILISATION if share is None else share_of(share)
+    why = f"what the rollout engine holds while the actor trains {ON_THE_CARD}"
+    if named not in ENGINES or not (sleeps or (named == "vllm" and share)):
         leave_out(reading, draft, (utilisation, frees), why)
         return
     settings = given or [Setting(utilisation, None, "verl", None)]
-    draft.leave_out(settings[0], asleep("the rollout engine"))
+    effect = asleep(f"the rollout engine sleeps while the actor trains, and {STILL_HELD}")
+    draft.leave_out(settings[0], effect if sleeps else awake(why, share or UTILISATION))
     for setting in settings[1:]:
         draft.recognise(setting)
+
+
+ENGINES = ("vllm", "sglang")
+STILL_HELD = f"what it still holds {ON_THE_CARD}"
 
 
 def leave_out(reading: Reading, draft: Draft, keys: Sequence[str], why: str) -> None:
