@@ -71,7 +71,9 @@ def test_one_head_of_keys_and_values() -> None:
     found = read("--bf16 --attention-head-type multiquery")
     assert found.field("/model/spec/num_query_groups") == 1
     shared = read("--bf16 --attention-head-type multiquery --tensor-model-parallel-size 2")
-    assert shared.unsupported == {"--attention-head-type"}
+    # every rank has the one whole
+    assert shared.field("/model/spec/num_query_groups") == 2
+    assert not shared.unsupported
 
 
 def test_experts_of_megablocks_lie_on_all_ranks() -> None:

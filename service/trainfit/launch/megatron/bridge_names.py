@@ -201,6 +201,7 @@ RECIPE_OPTIONS = ("--recipe", "--recipe_name", "--model", "--mode")
 IRRELEVANT_OPTIONS = (
     "--config-path",
     "--dataset",
+    "--step",
     "--step_func",
     "--step-func",
     "--debug",

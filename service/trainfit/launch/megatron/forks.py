@@ -99,15 +99,15 @@ def _leave_out_tensors(reading: Reading, setting: Setting, sizes: Sequence[str],
 
 
 def _put_heads(reading: Reading) -> None:
-    """One head of keys and values, which every tensor-parallel rank has."""
+    """One head of keys and values. Every tensor-parallel rank has it whole, as it has its own where
+    there are as many heads as ranks. Source: bigcode-project's megatron/model/transformer.py, whose
+    `key_value` is no parallel linear.
+    """
     heads = reading.get("attention_head_type")
     if heads is None or reading.value("attention_head_type") != "multiquery":
         return
-    if (reading.draft.get("/parallelism/tp") or 1) > 1:
-        why = "a head of keys and values that every tensor-parallel rank has is not modelled"
-        reading.draft.leave_out(heads, why)
-    else:
-        reading.draft.put(f"{SPEC}/num_query_groups", 1, heads)
+    ranks = reading.draft.settled("/parallelism/tp") or 1
+    reading.draft.put(f"{SPEC}/num_query_groups", ranks, heads)
 
 
 SPLITS: Mapping[str, bool] = {"type:transformer": False, "type:transformer|embedding": True}
