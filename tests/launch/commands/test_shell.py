@@ -121,7 +121,10 @@ def test_a_variable_that_may_come_from_outside_is_not_known(script: str) -> None
 
 def test_an_unknown_spreads_through_what_is_made_of_it() -> None:
     script = "N=$(nvidia-smi -L | wc -l)\nM=$((N * 2))\nA=(--n $M ok)\ntrain ${A[@]} ${#N}"
-    why = "$(nvidia-smi -L | wc -l) is not run; write what it prints in its place"
+    why = (
+        "$(nvidia-smi -L | wc -l) is not run; write what it prints in its place, or, of a node "
+        "with as many GPUs as there are, give /parallelism/num_gpus in overrides"
+    )
     assert unknown(script) == {"$(...)": why, "${#N}": why}
 
 

@@ -236,3 +236,25 @@ def test_what_names_data_changes_nothing() -> None:
     more = "data_local: ./c4\ndata_remote:\nglobal_seed: 17\ndataset: {hf_name: json}\n"
     found = read(WHOLE + more)
     assert {"data_local", "data_remote", "global_seed", "dataset.hf_name"} <= found.irrelevant
+
+
+@pytest.mark.parametrize(
+    ("model", "changes", "unsupported"),
+    [
+        ("mosaicml/mpt-7b", "{max_seq_len: 4096, attn_config: {attn_impl: flash}}", False),
+        ("meta-llama/Llama-2-7b-hf", "{max_position_embeddings: 8192}", False),
+        ("openai-community/gpt2", "{max_position_embeddings: 2048}", True),
+        ("meta-llama/Llama-2-7b-hf", "{num_hidden_layers: 2}", True),
+        ("mosaicml/mpt-7b", "{attn_config: {attn_impl: triton}}", True),
+    ],
+)
+def test_what_is_changed_of_a_config_may_change_no_shape(
+    model: str, changes: str, unsupported: bool
+) -> None:
+    text = WHOLE.replace("databricks/dbrx-instruct", model).replace(
+        "  use_flash_attention_2: true\n", f"  config_overrides: {changes}\n"
+    )
+    found = read(text)
+    assert bool(found.unsupported) is unsupported
+    if "attn_impl: flash" in changes:
+        assert found.field("/training/attention/backend") == "flash"

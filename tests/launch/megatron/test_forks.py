@@ -115,6 +115,16 @@ def test_embedding_and_head_may_count_as_layers() -> None:
         ("--bf16", {"bf16": {"enabled": True}}, "optim", {"zero_optimization.stage"}),
         ("--fp16", {"fp16": {"enabled": True}}, "no_shard", set()),
         (
+            "--bf16",
+            {
+                "bf16": {"enabled": True},
+                "zero_optimization": {"stage": 1},
+                "data_types": {"grad_accum_dtype": "fp32"},
+            },
+            "optim",
+            {"zero_optimization.stage"},
+        ),
+        (
             "--fp16",
             {"fp16": {"enabled": True}, "zero_optimization": {"stage": 1}},
             "optim",

@@ -6,6 +6,7 @@ import pytest
 
 from tests.launch.launches import Read, launch_of
 from tests.launch.launches import read as read_files
+from trainfit.launch.errors import LaunchError
 
 TEXT, SEES = "Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-VL-7B-Instruct"
 SHARDED = "NPROC_PER_NODE=2 "
@@ -83,3 +84,13 @@ def test_a_name_for_the_model_or_the_tracker_changes_nothing() -> None:
     found = read(f"--tuner_type full --model_type qwen2_5 {tracker} --swanlab_mode cloud")
     assert not found.left_out
     assert {"model_type", "swanlab_token", "swanlab_exp_name"} <= found.irrelevant
+
+
+def test_a_config_of_ones_own_for_deepspeed_is_a_file_to_send() -> None:
+    words = "swift sft --model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 "
+    words = f"NPROC_PER_NODE=8 {words}--max_length 2048 --deepspeed ds/z2.json"
+    with pytest.raises(LaunchError, match="send that file too"):
+        read_files(launch_of({"run.sh": words}))
+    config = '{"zero_optimization": {"stage": 2}, "bf16": {"enabled": true}}'
+    found = read_files(launch_of({"run.sh": words, "ds/z2.json": config}))
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim_grads"

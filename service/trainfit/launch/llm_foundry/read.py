@@ -18,7 +18,7 @@ from trainfit.launch.effects import Effect, evaluation
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.llm_foundry.mpt import KIND, put_mpt
-from trainfit.launch.models import put_model, text_config_of
+from trainfit.launch.models import config_of, put_model, text_config_of
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, names, size, word
@@ -47,6 +47,13 @@ ATTENTION: Mapping[str, str] = {
     "sdpa": "sdpa",
     "eager": "eager",
 }
+CHANGED = "model.config_overrides."
+LENGTHS = ("max_position_embeddings", "max_seq_len")
+ROTATED = ("llama", "mistral", "mixtral", "qwen2", "gpt_neox", "gemma", "phi3", "dbrx")
+"""Types of models that learn no positions, as MPT with ALiBi does not."""
+OF_MPT: Mapping[str, str] = {"flash": "flash", "torch": "eager"}
+"""What MPT's own config calls kernels of attention. Source: llmfoundry/models/layers/attention.py.
+"""
 FP32 = 4
 """Bytes of an element."""
 OPTIMIZERS: Mapping[str, str] = {"decoupled_adamw": "adam", "decoupled_lionw": "lion"}
@@ -114,10 +121,14 @@ def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
         return
     value = Setting(setting.key, reading.value(MODEL), setting.file, setting.line)
     put_model(draft, program, value)
+    _override(reading, draft)
     flash = reading.get("model.use_flash_attention_2")
     given = reading.get("model.attn_implementation")
+    kernel = reading.settings.get(f"{CHANGED}attn_config.attn_impl")
     pointer = "/training/attention/backend"
-    if flash is not None and reading.value("model.use_flash_attention_2", False, flag):
+    if kernel is not None and kernel.value in OF_MPT:
+        draft.put(pointer, OF_MPT[reading.value(f"{CHANGED}attn_config.attn_impl")], kernel)
+    elif flash is not None and reading.value("model.use_flash_attention_2", False, flag):
         draft.put(pointer, "flash", flash)
     elif given is not None and given.value in ATTENTION:
         draft.put(pointer, ATTENTION[given.value], given)
@@ -125,6 +136,19 @@ def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
         draft.leave_out(given, "what this kernel of attention keeps is not modelled")
     else:
         draft.default(pointer, "eager", WHOSE)
+
+
+def _override(reading: Reading, draft: Draft) -> None:
+    """Keys of the model's config.json that are changed and change no shape: of one that learns no
+    positions, how many it may have.
+    """
+    config = config_of(draft) or {}
+    positions = config.get("model_type") in ROTATED or bool(
+        (config.get("attn_config") or {}).get("alibi")
+    )
+    for key in (*LENGTHS, "attn_config.attn_uses_sequence_id"):
+        if positions or key not in LENGTHS:
+            reading.pass_by(f"{CHANGED}{key}")
 
 
 def _batch(reading: Reading, draft: Draft) -> None:

@@ -25,6 +25,10 @@ BUCKET = 500_000_000
 """Elements of a bucket where the config does not say (runtime/zero/config.py)."""
 BUCKETS = 3
 """Two to reduce gradients while the next fills, one to gather weights, each of 2 bytes."""
+ACCUMULATES = "data_types.grad_accum_dtype"
+"""With fp32 for weights in bf16, the first stage is the engine without one. Source: DeepSpeed's
+runtime/engine.py (_do_optimizer_sanity_check)."""
+WIDE = ("fp32", "float32")
 READ = ("stage", "reduce_bucket_size", "allgather_bucket_size")
 
 
@@ -77,10 +81,15 @@ def _engine(
     config.get("zero_optimization.contiguous_gradients")
     if device is not None and device.value not in (None, "none"):
         offloads = device
+    stage = zero["stage"]
+    accumulates = config.settings.get(ACCUMULATES)
+    if half and stage <= 1 and accumulates is not None and str(accumulates.value) in WIDE:
+        config.get(ACCUMULATES)
+        stage = 0
     config.close(table_of("trainfit.launch.deepspeed"))
     bucket = max(zero[name] or BUCKET for name in READ[1:])
     said = config.settings.get("zero_optimization.stage", setting)
-    return DeepSpeedEngine(zero["stage"], switch, said, bool(half), bucket, offloads)
+    return DeepSpeedEngine(stage, switch, said, bool(half), bucket, offloads)
 
 
 def _size(config: Reading, key: str) -> int:

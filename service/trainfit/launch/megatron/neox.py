@@ -17,7 +17,12 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.configs import Field, reading_of
-from trainfit.launch.megatron.deepspeed import BUCKET, DeepSpeedEngine, put_engine
+from trainfit.launch.megatron.deepspeed import (
+    ACCUMULATES,
+    BUCKET,
+    DeepSpeedEngine,
+    put_engine,
+)
 from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.program import TrainingProgram
@@ -142,10 +147,6 @@ def _is_split(settings: Mapping[str, Setting]) -> bool:
     return ranks is not None and ranks.value != 1
 
 
-ACCUMULATES = "data_types.grad_accum_dtype"
-"""With fp32 for weights in bf16, the first stage is the engine without one. Source: DeepSpeed's
-runtime/engine.py (_do_optimizer_sanity_check).
-"""
 BESIDE = "gpt_j_residual"
 """Attention beside the feed-forward network, not before it."""
 READ = (

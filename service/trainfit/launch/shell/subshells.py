@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from trainfit.launch.shell.script import ShellScript
 
 _NOT_RUN = " is not run; write what it prints in its place"
+_COUNTS_GPUS = re.compile(r"\bnvidia-smi\b|\bdevice_count\(\)")
+_OF_A_NODE = (
+    ", or, of a node with as many GPUs as there are, give /parallelism/num_gpus in overrides"
+)
+"""What settles a count of GPUs as well."""
 
 
 def follow_pipeline(script: ShellScript, node: CommandPipeline) -> Status:
@@ -150,7 +156,8 @@ def output(script: ShellScript, substitution: Substitution) -> Text:
     if text.unknown is not None:
         why = text.unknown
         if why.endswith(_NOT_RUN):
-            why = f"{_short(substitution.written)}{_NOT_RUN}"
+            counts = _COUNTS_GPUS.search(substitution.written)
+            why = f"{_short(substitution.written)}{_NOT_RUN}{_OF_A_NODE if counts else ''}"
         return Text.at(place, UNNAMED, why)
     return text.without_last_lines()
 
