@@ -111,10 +111,12 @@ def _command(program: TrainingProgram) -> TuneCommand:
         option = words.pop(0)
         name, equals, value = option.text.lstrip("-").partition("=")
         name = name.replace("-", "_")
+        unknown = option.unknown
         if not equals and name not in FLAGS and words:
-            value = words.pop(0).text
+            said = words.pop(0)
+            value, unknown = said.text, said.unknown
         if name in ("nproc_per_node", "nnodes"):
-            counts.append(Setting(name, value, option.file, option.line, option.unknown))
+            counts.append(Setting(name, value, option.file, option.line, unknown))
     if not words:
         raise LaunchError(Complaint("tune run: no recipe is named"))
     recipe = words.pop(0).text.rpartition("/")[2].removesuffix(".py")

@@ -102,7 +102,7 @@ def flags_of(words: Sequence[Word]) -> tuple[list[FlagWords], list[Word]]:
         name, equals, value = words[start].text[2:].partition("=")
         values = tuple(words[start + 1 : end])
         if equals:
-            values = (Word(value, words[start].file, words[start].line), *values)
+            values = (replace(words[start], text=value), *values)
         flags.append(FlagWords(name.replace("-", "_"), words[start], values))
     return flags, list(words[: starts[0]] if starts else words)
 
