@@ -171,6 +171,10 @@ def scheduled(**spec: Any) -> Request:
 
 
 HOSTILE: Mapping[str, Request] = {
+    "a key of many parts": command(
+        *["accelerate", "launch", "sft.py", "--model_name_or_path", "Qwen/Qwen3-8B"],
+        f"--{'a.' * 30_000}b",
+    ),
     "merge keys of YAML": document("train.yaml", merges(9, 30)),
     "aliases of YAML": document("train.yaml", aliases(9, 30)),
     "a number to the base of sixty": document("train.yaml", f"a: {':'.join(['1'] * 100_000)}"),

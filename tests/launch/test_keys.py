@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -88,3 +89,30 @@ def test_a_key_that_is_in_a_table_twice_is_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(ValueError, match="keys has a twice"):
         table_of("twice_told")
+
+
+def test_a_key_of_many_parts_costs_no_more_than_its_row() -> None:
+    keys = Keys({"a.": KeyRow(None), "b*": KeyRow(None), "c": KeyRow(None)})
+    long = ".".join(["a"] * 300_000)
+    begun = thread_time()
+    assert keys.effect_of(long, 1) is None
+    assert keys.effect_of(f"b{long}", 1) is None
+    assert keys.effect_of(f"c{long}", 1) is not None
+    assert thread_time() - begun < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("a", True),
+        ("a.b.c", True),
+        ("ab", False),
+        ("bat", True),
+        ("b", True),
+        ("c", True),
+        ("cd", False),
+    ],
+)
+def test_a_name_stands_for_what_is_below_it_or_begins_so(name: str, known: bool) -> None:
+    keys = Keys({"a.": KeyRow(None), "b*": KeyRow(None), "c": KeyRow(None)})
+    assert (keys.effect_of(name, 1) is None) is known

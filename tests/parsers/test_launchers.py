@@ -95,7 +95,8 @@ def told(found: TrainingProgram) -> tuple[str, Words]:
 def test_torchrun_starts_what_its_parser_says() -> None:
     chance = random.Random("torchrun")
     lines = [command_line(chance, TORCHRUN) for _ in range(COUNT)]
-    differ, seen = [], 0
+    differ: list[Any] = []
+    seen = 0
     answers = parsed_by("launchers", [("torchrun", each) for each in lines])
     for words, own in zip(lines, answers, strict=True):
         found = read_by_trainfit(["torchrun", *words])
@@ -116,7 +117,8 @@ def test_torchrun_starts_what_its_parser_says() -> None:
 def test_accelerate_is_told_what_its_parser_says() -> None:
     chance = random.Random("accelerate")
     lines = [command_line(chance, ACCELERATE) for _ in range(COUNT)]
-    differ, seen = [], 0
+    differ: list[Any] = []
+    seen = 0
     answers = parsed_by("launchers", [("accelerate", each) for each in lines])
     for words, own in zip(lines, answers, strict=True):
         found = read_by_trainfit(["accelerate", "launch", *words])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
+from trainfit.documents.document import FileError, parse_documents
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
@@ -19,6 +20,9 @@ from trainfit.specs.launch import Launch, LaunchFormat
 
 BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 """Formats whose files are a part of a run that another file tells the rest of."""
+
+
+DOCUMENTS = (".json", ".yaml", ".yml", ".toml")
 
 
 class SeveralRunsError(LaunchError):
@@ -94,7 +98,18 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
     started = ", ".join(dict.fromkeys(each.name for each in unwrapped.programs if each.name))
     seen = f"; it starts {started}" if started else ""
     nothing = Complaint(f"holds no launch that is recognised; there are {names}{seen}")
-    raise LaunchError(nothing, *unwrapped.notes)
+    raise LaunchError(nothing, *_not_read(unwrapped.programs), *unwrapped.notes)
+
+
+def _not_read(programs: Sequence[TrainingProgram]) -> Iterator[Complaint]:
+    """Why documents do not read: no format knows one of them."""
+    files = {path: file for program in programs for path, file in program.files.items()}
+    for path, file in files.items():
+        try:
+            if path.endswith(DOCUMENTS):
+                parse_documents(path[path.rindex(".") :], file.content)
+        except FileError as error:
+            yield Complaint(f"{path}:{error.line}: {error}", path, error.line)
 
 
 def _refuse_several_configs(program: TrainingProgram, formats: Sequence[Format]) -> None:

@@ -23,6 +23,8 @@ from trainfit.launch.effects import Effect
 
 NONE, UNMODELLED = "none", "unmodelled"
 UNKNOWN = "no list of this format has this key"
+LONGEST = 128
+"""Signs that a name of a table has at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,9 @@ class Keys:
 
 @cache
 def table_of(package: str, table: str = "keys") -> Keys:
-    """A table of the `keys.json` in a package. Raises ValueError for a key that is there twice."""
+    """A table of the `keys.json` in a package. Raises ValueError for a key that is there twice, or
+    longer than any.
+    """
     tables = json.loads((files(package) / "keys.json").read_text("utf-8"))
     rows: dict[str, KeyRow] = {}
     for name, row in _read(tables[table]):
@@ -73,6 +77,8 @@ def _read(table: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, KeyRow]]:
         row = KeyRow(_effect(entry), entry.get("unless", ()))
         for line in entry["keys"]:
             for name in line.split():
+                if len(name) > LONGEST:
+                    raise ValueError(f"{name} is longer than names of a table are")
                 yield name, row
 
 
@@ -91,8 +97,10 @@ def _effect(entry: Mapping[str, Any]) -> Effect | None:
 def _names_of(name: str) -> Iterator[str]:
     """The names under which a key may stand, the one that counts before others first."""
     yield name
-    path = name.split(".")
-    for depth in range(len(path), 0, -1):
-        yield ".".join(path[:depth]) + "."
-    for length in range(len(name), 0, -1):
+    head = f"{name}."[:LONGEST]
+    end = head.rfind(".")
+    while end >= 0:
+        yield head[: end + 1]
+        end = head.rfind(".", 0, end)
+    for length in range(min(len(name), LONGEST), 0, -1):
         yield name[:length] + "*"
