@@ -81,22 +81,6 @@ def test_words_that_huggingface_hub_takes_for_true(
     assert ServiceSettings().hf_hub_offline
 
 
-def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TRAINFIT_PORT", "1")
-    monkeypatch.setenv("HF_ENDPOINT", "https://other.example")
-    settings = ServiceSettings(port=2, hf_endpoint="https://mirror.example")
-    assert (settings.port, settings.hf_endpoint) == (2, "https://mirror.example")
-
-
-def test_of_two_variables_the_first_holds_however_it_is_written(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setenv("hf_hub_offline", "0")
-    monkeypatch.setenv("TRANSFORMERS_OFFLINE", "1")
-    assert not ServiceSettings().hf_hub_offline
-
-
 @pytest.mark.parametrize("word", ["0", "off", "", "nonsense"])
 def test_other_words_are_false(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", word)

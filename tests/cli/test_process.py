@@ -22,8 +22,8 @@ ESTIMATE = ["estimate", *QUESTION.split()]
 JOBS = str(Path(__file__).parents[2] / "deploy" / "ci" / "example-jobs.yaml")
 IMPORTS = "import pydantic, cyclopts, rich.console, rich.table, httpx, fastapi, uvicorn"
 """What the service stands on: a measure of how fast this machine starts Python just now."""
-COLD_RATIO = 1.4
-"""0.7 s where these imports take half a second; 1.0 to 1.1 was measured, a third of it the replay
+COLD_RATIO = 1.9
+"""0.95 s where these imports take half a second; 1.4 to 1.6 was measured, a third of it the replay
 of four ranks."""
 SERVICE_ONLY = (
     "fastapi",
@@ -145,7 +145,7 @@ def test_a_service_starts_without_what_one_operation_alone_uses() -> None:
     assert described == ""
     assert "trainfit.launch.convert.targets" in loaded.split()
     assert not {f"trainfit.launch.convert.{name}" for name in WRITERS} & {*loaded.split()}
-    assert len([each for each in loaded.split() if each.startswith("trainfit")]) <= 463
+    assert len([each for each in loaded.split() if each.startswith("trainfit")]) <= 461
 
 
 def collections(script: str, *words: str) -> int:

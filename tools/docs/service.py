@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from prometheus_client import Metric
+from pydantic import AliasChoices, AliasPath
 
 from tools.docs.markdown import code, listing, table
 from tools.docs.question import asked, laid_out
@@ -21,7 +22,6 @@ from trainfit.api.kubernetes.annotations import MEANINGS
 from trainfit.api.metrics import Metrics
 from trainfit.api.replies import fit_check_tally, job_tally
 from trainfit.api.settings import ServiceSettings
-from trainfit.hub.environment import variables_of
 from trainfit.hub.errors import (
     AdapterError,
     GatedRepoError,
@@ -50,11 +50,19 @@ DOCKERFILE = Path(__file__).parents[2] / "Dockerfile"
 
 def environment_variables() -> dict[str, str]:
     """The variable that each setting is read from, those of the service itself first."""
-    fields = ServiceSettings.model_fields
+    prefix = ServiceSettings.model_config.get("env_prefix", "")
     return {
-        name: next(variables_of(name, fields[name]))[0]
-        for name in sorted(fields, key=HubSettings.model_fields.__contains__)
+        name: _named(ServiceSettings.model_fields[name].validation_alias)
+        or f"{prefix}{name.upper()}"
+        for name in sorted(ServiceSettings.model_fields, key=HubSettings.model_fields.__contains__)
     }
+
+
+def _named(alias: str | AliasPath | AliasChoices | None) -> str | None:
+    """The name that a setting is known by, of several the first."""
+    if isinstance(alias, AliasChoices):
+        alias = alias.choices[0]
+    return None if alias is None else str(alias)
 
 
 def settings() -> str:

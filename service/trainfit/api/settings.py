@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, FilePath, ValidationInfo, field_validator
+from pydantic_settings import NoDecode
 
 from trainfit.api.api_keys import ApiKey, read_entries
 from trainfit.api.logs import Format
@@ -89,7 +90,7 @@ class ServiceSettings(HubSettings):
         description="Processor time that one question may take in a worker; more is refused with "
         "422.",
     )
-    api_keys: Annotated[tuple[ApiKey, ...], BeforeValidator(read_entries)] = Field(
+    api_keys: Annotated[tuple[ApiKey, ...], NoDecode, BeforeValidator(read_entries)] = Field(
         (),
         description="Keys with which callers may ask, by their digests: entries LABEL=SHA256 "
         "between commas, as trainfit keys new prints them. None: anyone may ask.",
@@ -110,7 +111,7 @@ class ServiceSettings(HubSettings):
         description="Memory for estimates that were answered, so that the same question is not "
         "worked out twice. 0: none are remembered.",
     )
-    cors_origins: Annotated[tuple[str, ...], BeforeValidator(_origins)] = Field(
+    cors_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = Field(
         (),
         description="Origins, between commas, whose pages may ask from a browser; * is any. "
         "None: only the service's own pages.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 
 
@@ -10,9 +9,6 @@ def main(tokens: Sequence[str] | None = None) -> None:
     """Run the command that was typed. What that takes is loaded only then: each worker of a service
     loads the script that began it, and parses no commands.
     """
-    gc.disable()  # what is loaded stays
-    try:
-        from trainfit.cli.app import main as run
-    finally:
-        gc.enable()
+    from trainfit.cli.app import main as run
+
     run(tokens)

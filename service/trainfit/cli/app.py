@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import TextIOWrapper
-from types import ModuleType
 
 from cyclopts import App, CycloptsError, UnknownCommandError, UnusedCliTokensError
 
@@ -149,7 +148,6 @@ def _run(words: list[str]) -> int | None:
     if words[0] in JOB_COMMANDS:
         gc.set_threshold(BETWEEN_COLLECTIONS)
         atexit.register(gc.freeze)  # what is left goes with the process, and is not looked through
-        _validate_without_plugins()
         from trainfit.cli.habits import understood
 
         words, readings = understood(words)
@@ -166,15 +164,6 @@ def _run(words: list[str]) -> int | None:
             return _code(words)
         # What a word may have been meant for is looked for among all flags.
     return _code(words)
-
-
-def _validate_without_plugins() -> None:
-    """Pydantic looks through all packages that are installed for those which watch validations, as
-    a service may be watched.
-    """
-    nothing = ModuleType("pydantic.plugin._loader")
-    vars(nothing)["get_plugins"] = tuple
-    sys.modules.setdefault(nothing.__name__, nothing)
 
 
 def _code(words: Sequence[str]) -> int | None:

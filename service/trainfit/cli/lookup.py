@@ -91,8 +91,7 @@ def read_settings() -> HubSettings:
     """The settings of the environment, or RefusedCommandError with what is wrong with them."""
     from pydantic import ValidationError
 
-    from trainfit.hub.environment import variable_of
-    from trainfit.hub.settings import HubSettings
+    from trainfit.hub.settings import HubSettings, variable_of
 
     try:
         return HubSettings()

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from trainfit.api.settings import ServiceSettings
 from trainfit.cli.errors import RefusedCommandError
-from trainfit.hub.environment import variable_of
+from trainfit.hub.settings import variable_of
 
 HOST = Parameter(help="Address to listen on. Unset: TRAINFIT_HOST, else 127.0.0.1.")
 PORT = Parameter(help="Port to listen on. Unset: TRAINFIT_PORT, else 8080.")

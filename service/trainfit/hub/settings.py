@@ -8,8 +8,7 @@ from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr
-
-from trainfit.hub.environment import EnvironmentSettings
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 HUGGING_FACE = "https://huggingface.co"
 
@@ -49,7 +48,7 @@ def _none_if_empty(value: Any) -> Any:
 
 
 Endpoint = Annotated[str, AfterValidator(_endpoint)]
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 Seconds = Annotated[float, Field(gt=0, le=300)]
 Switch = Annotated[bool, BeforeValidator(_switch)]
 Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
@@ -59,8 +58,17 @@ CacheUrl = Annotated[
 ]
 
 
-class HubSettings(EnvironmentSettings):
+def variable_of(name: str) -> str:
+    """The environment variable of a field, which errors name by itself or by the variable."""
+    return name if name.isupper() else f"TRAINFIT_{name.upper()}"
+
+
+class HubSettings(BaseSettings):
     """How models are looked up on the Hub and where what was found is kept."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TRAINFIT_", frozen=True, hide_input_in_errors=True, validate_by_name=True
+    )
 
     hf_endpoint: Endpoint = Field(
         HUGGING_FACE,
