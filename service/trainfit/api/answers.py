@@ -6,6 +6,7 @@ in it stands for. The latter may change: an answer is given again for the same s
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -19,7 +20,6 @@ from trainfit.api.metrics import metrics_of
 from trainfit.api.models import TOKEN_HEADER
 from trainfit.api.replies import Reply
 from trainfit.api.work import sent
-from trainfit.dataclasses import dataclass
 from trainfit.questions.dimensions import Find, ResolvedModel
 from trainfit.questions.lookup import Lookup
 from trainfit.resolve.plan import ModelSource

@@ -7,11 +7,10 @@ whatever its digest, so that no weaker secret can be set in its place.
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from hmac import compare_digest
 from secrets import token_urlsafe
-
-from trainfit.dataclasses import dataclass
 
 PREFIX = "trainfit_"
 """By which scanners for leaked secrets, and people, know a key."""

@@ -7,9 +7,8 @@ taken out comes back to the last token.
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from time import monotonic
-
-from trainfit.dataclasses import dataclass
 
 MICROSECONDS = 1_000_000
 

@@ -5,12 +5,11 @@ itself or in a worker: it is given all that it needs, and what it returns can be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
 from trainfit.api.kinds import TOO_COSTLY
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.comparison import Quantity
 from trainfit.decisions.search.search import SearchProgress
 from trainfit.decisions.verdict import Verdict

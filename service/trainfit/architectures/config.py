@@ -4,13 +4,12 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 
 MISSING: Final[Any] = object()

@@ -1,7 +1,7 @@
 """What is known of each model_type: who reads its config.json, and what its class computes."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from trainfit.architectures.vocabulary import (
@@ -15,7 +15,6 @@ from trainfit.architectures.vocabulary import (
     Windows,
     dims,
 )
-from trainfit.dataclasses import dataclass
 from trainfit.specs.architecture import Implementation
 
 

@@ -1,12 +1,12 @@
 """A config.json as it is priced: its dimensions, what it leaves open, what is odd about it."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from trainfit.architectures import coherence
 from trainfit.architectures.config import Config, reading
 from trainfit.architectures.registry import parse_config
-from trainfit.dataclasses import dataclass
 from trainfit.specs.architecture import ModelSpec
 
 

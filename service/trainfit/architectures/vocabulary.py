@@ -5,10 +5,8 @@ by `attention_bias` and `mlp_bias`, a head of its own.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
-
-from trainfit.dataclasses import dataclass
 
 
 class ConfigSwitch(NamedTuple):

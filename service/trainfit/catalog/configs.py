@@ -8,12 +8,11 @@ share an architecture (a base model and its fine-tunes, whose context length may
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
-
-from trainfit.dataclasses import dataclass
 
 Provenance = Literal["vendored", "reconstructed"]
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 
 Confidence = Literal["sourced", "sourced-by-value", "estimate", "general"]

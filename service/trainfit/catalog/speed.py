@@ -8,12 +8,12 @@ and where it is from.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 from trainfit.catalog.gpus import find_gpu
-from trainfit.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

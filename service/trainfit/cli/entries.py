@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,7 +12,6 @@ from trainfit.cli.files import read_text
 from trainfit.cli.job_files import jobs_of, readable
 from trainfit.cli.launches import LaunchOptions, sorted_out
 from trainfit.cli.overriding import over
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import FileError
 
 NAMED_FILE = "/launch/files/"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import NoneType, UnionType
@@ -17,7 +18,6 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
 from trainfit.cli.values import list_of, number_of
-from trainfit.dataclasses import dataclass
 from trainfit.specs.framework import DeepSpeed, Framework, FrameworkName
 from trainfit.specs.job import Job
 from trainfit.specs.parallelism import Parallelism

@@ -6,11 +6,10 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin
 
 from cyclopts import App, Parameter
-
-from trainfit.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from cyclopts.help import HelpPanel

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trainfit.cli.files import read_text
 from trainfit.cli.flags import flag_at
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import Document, FileError, parse_documents
 
 JOBS = "jobs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from time import time
 from typing import Annotated
@@ -16,7 +17,6 @@ from trainfit.cli.errors import REFUSED, RefusedCommandError
 from trainfit.cli.lookup import open_hub, read_settings
 from trainfit.cli.terminal import print_all, print_json, table
 from trainfit.cli.values import having
-from trainfit.dataclasses import dataclass
 from trainfit.hub.errors import HubError
 from trainfit.questions.wire import to_json
 from trainfit.specs.model import Model

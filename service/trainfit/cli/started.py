@@ -9,12 +9,12 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
 from trainfit.catalog.gpus import UnknownGpuError, find_gpu
-from trainfit.dataclasses import dataclass
 from trainfit.specs.launch import MAX_FILE_LENGTH, MAX_FILES
 
 ENVIRONMENT = re.compile(

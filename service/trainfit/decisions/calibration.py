@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.comparison import (
     ComparedFigure,
     Quantity,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import repeat
 from operator import le, sub
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import (
     COMPONENTS,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.limits import Largest, largest
 from trainfit.decisions.room import Room, room_on
 from trainfit.decisions.suggestions import Suggestion, Time, suggestions

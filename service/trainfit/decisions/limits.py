@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.room import Room
 from trainfit.estimator.results import Estimate

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.verdict import Verdict, verdict
 from trainfit.estimator.results import Estimate, Interval, Needs
 from trainfit.resolve.gpu import gpu_of

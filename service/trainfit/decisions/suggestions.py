@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, islice
 from operator import attrgetter
 
 from pydantic import ValidationError
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.candidates.candidate import Candidate, Price, together
 from trainfit.decisions.candidates.single import candidates
 from trainfit.decisions.patch import apply, patch

@@ -6,10 +6,10 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Never
 
-from trainfit.dataclasses import dataclass
 from trainfit.documents.bounds import (
     MAX_DEPTH,
     MAX_VALUES,

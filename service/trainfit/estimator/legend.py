@@ -7,12 +7,11 @@ t tensor, p pipeline, c context, e expert, x expert-tensor parallel size, n toke
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.run import MegatronRun
 from trainfit.estimator.tensors import Size
 from trainfit.specs.peft import AdaptedPart

@@ -1,8 +1,8 @@
 """Parameters of a model as it is published: no split, no padding, tied weights once."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.embedding import weights as embedding
 from trainfit.estimator.blocks.head import weights as head

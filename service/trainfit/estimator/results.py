@@ -1,8 +1,8 @@
 """What an estimate says. Frozen dataclasses, returned as they are and serialised as they stand."""
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Default
 
 ComponentName = Literal[

@@ -3,10 +3,9 @@ or with options that are not modelled as far as they can move it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.assumptions import BOUNDED_OPTIONS, SEVERAL_RELEASES
 from trainfit.estimator.results import Assumption, Estimate, Interval, Needs, Stage, StageNeeds
 

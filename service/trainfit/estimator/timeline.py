@@ -5,9 +5,9 @@ The passes and their memory are those of which `peak` takes the maximum.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.peak import ChunkActivations, Segments, chunk_activations
 from trainfit.estimator.placement import Content, place
 from trainfit.estimator.schedule import chunk_of, cycle, left_behind, microbatch_of, warm_up

@@ -5,12 +5,11 @@ one kind in a row stand as one module.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from inspect import cleandoc
 from itertools import chain, groupby
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.blocks import opaque
 from trainfit.estimator.blocks.head import weights as head
 from trainfit.estimator.blocks.layer import block_weights

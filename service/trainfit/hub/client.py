@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any
 from urllib.parse import quote, unquote
@@ -16,7 +17,6 @@ from urllib.parse import quote, unquote
 import httpx
 
 from trainfit import __version__
-from trainfit.dataclasses import dataclass
 from trainfit.hub.config_json import MAX_BYTES, read_config
 from trainfit.hub.entries import is_commit
 from trainfit.hub.errors import (

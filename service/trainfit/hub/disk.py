@@ -8,11 +8,11 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
-from trainfit.dataclasses import dataclass
 from trainfit.hub.entries import PUBLIC, ConfigKey, Ref, Stored, stored_ref
 from trainfit.hub.observer import Nobody, Observer
 

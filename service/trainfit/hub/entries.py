@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import time
 from typing import Any, Literal, NamedTuple
-
-from trainfit.dataclasses import dataclass
 
 PUBLIC = ""
 """The scope of what the Hub shows to anyone."""

@@ -2,9 +2,9 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from trainfit.dataclasses import dataclass
 from trainfit.hub.entries import ConfigKey, HubConfig, Ref
 
 MAX_ENTRIES = 4096

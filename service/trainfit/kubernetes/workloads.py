@@ -8,13 +8,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
-
-from trainfit.dataclasses import dataclass
 
 GPU_RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu|mig-.+)")
 PRODUCT_LABEL = "nvidia.com/gpu.product"

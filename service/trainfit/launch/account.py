@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
-from dataclasses import replace
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.results import Direction
 
 

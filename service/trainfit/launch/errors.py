@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 from trainfit.launch.missing import OVERRIDES, asked_for
 from trainfit.launch.settings import Setting

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.effects import Effect
 
 NONE, UNMODELLED = "none", "unmodelled"

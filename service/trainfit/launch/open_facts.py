@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.missing import ARGUMENTS, OVERRIDES
 from trainfit.launch.overriding import merged

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.piece import Piece

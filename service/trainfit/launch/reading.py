@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.results import Direction
 from trainfit.launch.account import Account
 from trainfit.launch.fields import named_as_fields

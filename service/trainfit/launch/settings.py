@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.launch.account import where

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.specs.job import Job
 

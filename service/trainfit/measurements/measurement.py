@@ -2,7 +2,8 @@
 where it says so.
 """
 
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass
+
 from trainfit.specs.artifacts import Counter, Event, LogFormat, PeakWindow, Place
 
 

@@ -1,6 +1,7 @@
 """Estimates of several jobs, in the order in which they were sent."""
 
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass
+
 from trainfit.launch.reading import LaunchReading
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import answer

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import median
 
 from trainfit import __version__
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.calibration import (
     CalibratedLayout,
     MeasuredRun,

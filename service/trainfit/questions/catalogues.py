@@ -1,10 +1,10 @@
 """What is known by name: the models and the cards of the package."""
 
+from dataclasses import dataclass
 from functools import cache
 
 from trainfit.catalog.configs import Provenance, bundled_config, bundled_ids
 from trainfit.catalog.gpus import Gpu
-from trainfit.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

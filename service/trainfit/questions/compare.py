@@ -1,12 +1,12 @@
 """Jobs side by side, in the order in which they were sent, as they are sent."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from pydantic import ValidationError
 
 from trainfit import __version__
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.compare import Comparison, NamedNeeds, compare
 from trainfit.decisions.patch import PatchError, apply
 from trainfit.decisions.quantities import gib, plain

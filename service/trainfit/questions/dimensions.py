@@ -1,13 +1,13 @@
 """From what a caller names as a model to its dimensions."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 from trainfit.architectures.megatron import from_transformer_config
 from trainfit.architectures.read import ReadConfig, read_config
 from trainfit.catalog.configs import bundled_config, close_bundled_ids
-from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 from trainfit.hub.entries import MAIN, Found, HubConfig
 from trainfit.resolve.plan import Default, ModelSource

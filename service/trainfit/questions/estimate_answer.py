@@ -1,8 +1,8 @@
 """An estimate as it is sent. What is only looked at in this process does without it."""
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.results import Estimate
 from trainfit.launch.reading import ReadLaunch
 from trainfit.questions.answers import Sent, stages_table

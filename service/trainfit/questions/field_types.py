@@ -5,6 +5,7 @@ caller wrote. Only the types tell one from the other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -13,7 +14,6 @@ from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeAliasType
 
-from trainfit.dataclasses import dataclass
 from trainfit.documents.json_pointer import json_pointer
 
 KEY_OF_A_MEMBER = "[key]"

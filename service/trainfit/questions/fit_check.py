@@ -1,12 +1,11 @@
 """From a job and a card to the verdict that is sent: one path, for HTTP and the terminal."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.fit_check import FitCheck, NotModelled, fit_check
 from trainfit.decisions.quantities import plain
 from trainfit.decisions.room import room_on

@@ -1,6 +1,6 @@
 """The kinds of problems that a question can have, whoever asks it."""
 
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass
 
 MAX_ERRORS = 32
 """More wrong fields than these are not listed: nobody reads them."""

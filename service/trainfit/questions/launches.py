@@ -6,12 +6,11 @@ A command about a job in its own words does without the models and tables of lau
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pydantic import ValidationError
 
-from trainfit.dataclasses import dataclass
 from trainfit.questions.jobs import AnyJob, answered, not_a_job, read_job
 from trainfit.questions.kinds import INVALID_LAUNCH, MAX_ERRORS
 from trainfit.questions.problems import Problem, problem, summary

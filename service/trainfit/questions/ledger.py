@@ -1,6 +1,7 @@
 """The ledger of one pipeline rank, as it is sent: its modules, and the timeline of its step."""
 
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass
+
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.symbols import shared_symbols

@@ -2,13 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import time
 from typing import Any, Literal
 
 from trainfit.architectures.config import reading
 from trainfit.architectures.registry import parse_config
 from trainfit.catalog.configs import bundled_config
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.parameters import count_parameters
 from trainfit.estimator.results import Parameters
 from trainfit.questions.dimensions import ResolvedModel

@@ -3,7 +3,7 @@ so the terminal answers with the same words.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Annotated, Protocol
 
@@ -12,7 +12,6 @@ from pydantic import Field
 from trainfit import __version__
 from trainfit.architectures.config import ConfigError, UnsupportedModelTypeError
 from trainfit.catalog.gpus import UnknownGpuError
-from trainfit.dataclasses import dataclass
 from trainfit.hub.errors import (
     AdapterError,
     GatedRepoError,

@@ -2,11 +2,10 @@
 
 from collections import Counter
 from collections.abc import Hashable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 from trainfit import __version__
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.reconcile.comparison import rest_on_the_allocator, stage_of
 from trainfit.decisions.reconcile.findings import Counted

@@ -5,6 +5,7 @@ for HTTP, which takes it portion by portion, for the terminal and for Python.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import inf, prod
 from time import perf_counter
 from typing import Annotated, Any
@@ -13,7 +14,6 @@ from pydantic import ValidationError
 
 from trainfit import __version__
 from trainfit.architectures.config import ConfigError
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.patch import PatchError
 from trainfit.decisions.quantities import gib, plain
 from trainfit.decisions.room import room_on

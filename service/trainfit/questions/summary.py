@@ -1,9 +1,9 @@
 """An estimate in one line, or in one number: the stage that binds."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.quantities import GIB, MIB
 from trainfit.estimator.results import Component, Estimate, Stage
 from trainfit.steptime import StepTime, Untimed

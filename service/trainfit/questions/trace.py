@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.allocator import History, SegmentSnapshot, Settings, TraceEntry
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.memo import Memo

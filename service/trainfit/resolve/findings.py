@@ -1,9 +1,8 @@
 """What is inconsistent in a job, with a change that mends it."""
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.errors import TrainfitError
 
 

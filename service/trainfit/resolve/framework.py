@@ -3,9 +3,9 @@
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
-from trainfit.dataclasses import dataclass
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.plan import ModelSource, Plan, TargetGpu
 from trainfit.specs.architecture import ModelSpec

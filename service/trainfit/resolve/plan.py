@@ -1,11 +1,10 @@
 """The Plan: a job with nothing left open. The estimator sees only this."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.calibration import Calibration
 from trainfit.specs.framework import Framework

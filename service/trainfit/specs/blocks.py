@@ -6,12 +6,12 @@ Widths left out are the model's hidden size.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 
-from trainfit.dataclasses import dataclass
 from trainfit.specs.part import Count, Dimension, Part, Width
 
 Bucket = Literal[

@@ -3,6 +3,7 @@ answer remarks on and what the OpenAPI document says of it derive from that.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from types import UnionType
@@ -12,7 +13,6 @@ from pydantic import BaseModel, GetJsonSchemaHandler
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from trainfit.dataclasses import dataclass
 from trainfit.specs.framework import FrameworkName
 
 Frameworks = tuple[FrameworkName, ...]

@@ -3,11 +3,9 @@ call them. Whoever adds one adds its record here, and its name to `OptimizerName
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple
-
-from trainfit.dataclasses import dataclass
 
 OptimizerName = Literal[
     "adam",

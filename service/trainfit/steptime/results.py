@@ -1,9 +1,7 @@
 """What the time of a step is said as. Frozen dataclasses, serialised as they stand."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Literal
-
-from trainfit.dataclasses import dataclass
 
 Basis = Literal["calibrated", "known_stack", "extrapolated"]
 """Own runs of this model were compared, or runs of this framework on such GPUs, or constants of

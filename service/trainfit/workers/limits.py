@@ -8,10 +8,9 @@ import signal
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from trainfit.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

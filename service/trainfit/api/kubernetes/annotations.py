@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from trainfit.api.strict_json import JsonError, parse_json
 from trainfit.api.strict_yaml import YamlError, parse_yaml
-from trainfit.dataclasses import dataclass
 from trainfit.kubernetes.workloads import Workload
 from trainfit.questions.field_types import accepted_names
 from trainfit.questions.jobs import read_job

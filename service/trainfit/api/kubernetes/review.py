@@ -3,11 +3,10 @@
 Only what the service reads is described; Kubernetes adds fields, and they are let pass.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from trainfit.dataclasses import dataclass
 
 ApiVersion = Literal["admission.k8s.io/v1"]
 KindName = Literal["AdmissionReview"]

@@ -5,7 +5,7 @@ an estimator must not stop a cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from time import monotonic
@@ -20,7 +20,6 @@ from trainfit.api.kubernetes.review import (
 )
 from trainfit.api.kubernetes.warnings import line, mismatch, not_checked, reasons
 from trainfit.api.replies import JobOutcome, fit_check_tally
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Estimate
 from trainfit.kubernetes.workloads import Workload, workload

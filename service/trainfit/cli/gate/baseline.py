@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,7 +12,6 @@ from pydantic import TypeAdapter, ValidationError
 from trainfit.cli.errors import RefusedCommandError
 from trainfit.cli.files import read_text
 from trainfit.cli.gate.cases import CheckedJob, Outcome
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import FileError
 from trainfit.estimator.results import Interval
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 from trainfit.cli.entries import Entry
 from trainfit.cli.job_files import readable
 from trainfit.cli.service import UNAVAILABLE, is_unanswered
-from trainfit.dataclasses import dataclass
 from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.questions.kinds import (
     GATED_MODEL,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from trainfit.cli.gate.cases import CheckedJob, Gate, Outcome
-from trainfit.dataclasses import dataclass
 from trainfit.questions.fit_check import FitCheckAnswer
 from trainfit.questions.problems import Problem
 from trainfit.questions.wire import to_json

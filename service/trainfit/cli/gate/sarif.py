@@ -9,6 +9,7 @@ import hashlib
 import json
 import linecache
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -18,7 +19,6 @@ from trainfit import __version__
 from trainfit.cli.gate.cases import CheckedJob, Gate, Outcome
 from trainfit.cli.gate.words import Note, advice, notes
 from trainfit.cli.job_files import readable
-from trainfit.dataclasses import dataclass
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from trainfit.cli.gate.cases import CheckedJob
 from trainfit.cli.job_files import JobEntry
 from trainfit.cli.refusals import as_flag, in_flags, place, typed
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.quantities import gib, gib_range, plain
 from trainfit.decisions.words import VERDICTS, suggested
 from trainfit.estimator.results import Binding, ComponentName

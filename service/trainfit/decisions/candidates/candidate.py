@@ -5,10 +5,9 @@ Whether the job is still consistent, and what is saved, only an estimate of the 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
-
-from trainfit.dataclasses import dataclass
 
 RECOMPUTE = "/training/recompute"
 OFFLOAD = "/training/offload_modules"

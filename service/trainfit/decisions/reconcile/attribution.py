@@ -8,9 +8,9 @@ the card has more lies outside PyTorch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.comparison import ComparedFigure, Quantity
 from trainfit.estimator.results import Estimate, Stage
 

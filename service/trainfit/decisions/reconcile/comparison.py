@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.results import Estimate, Interval, Stage
 from trainfit.specs.artifacts import Counter, Place
 from trainfit.specs.reconcile import Figure

@@ -5,12 +5,12 @@ than it says, priced again and put beside the same figures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.reconcile.comparison import (
     FIRST_STEP,

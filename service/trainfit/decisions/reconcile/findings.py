@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.quantities import gib
 from trainfit.decisions.reconcile.comparison import (
     ComparedFigure,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.attribution import Attribution, attributions
 from trainfit.decisions.reconcile.comparison import ComparedFigure, comparable, comparisons
 from trainfit.decisions.reconcile.explanations import Explanation, explanations

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.reconcile.attribution import Attribution
 from trainfit.estimator.results import ComponentName, Stage
 from trainfit.estimator.tree import Module

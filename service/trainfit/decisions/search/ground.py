@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
 from trainfit.catalog.speed import gpu_speeds
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.room import Room, room_on
 from trainfit.decisions.search.ladders import Rung, ladder

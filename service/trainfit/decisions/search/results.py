@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.verdict import Verdict
 from trainfit.estimator.results import Needs
 from trainfit.specs.job import Job

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.decisions.search.fastest import SLOWEST, Rivals, fastest
 from trainfit.decisions.search.ground import Ground, TimeUpError
 from trainfit.decisions.search.memory import largest_micro_batch, longest_sequence, most_headroom

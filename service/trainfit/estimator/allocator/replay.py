@@ -1,8 +1,8 @@
 """Requests asked again: under other settings, on another GPU, and step after step."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.allocator.caching import CachingAllocator
 from trainfit.estimator.allocator.requests import Request
 

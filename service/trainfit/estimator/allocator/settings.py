@@ -6,9 +6,7 @@ Source: c10/core/AllocatorConfig.cpp and c10/cuda/CUDAAllocatorConfig.cpp for th
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
-
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MIB = 1 << 20
 MIN_BLOCK = 512

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.allocator.blocks import Block
 
 BlockState = Literal["active_allocated", "active_awaiting_free", "inactive"]

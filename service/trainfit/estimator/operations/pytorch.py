@@ -8,10 +8,9 @@ peft/tuners/lora (layer.py, bnb.py), torchao/float8/float8_linear.py and prototy
 (mxfp8_linear.py, nvfp4_training/nvfp4_linear.py).
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from fractions import Fraction
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.demands import Collective, Demand, Product
 from trainfit.estimator.ledger import OperationKind, Tensors
 from trainfit.estimator.legend import PytorchLegend

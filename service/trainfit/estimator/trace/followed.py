@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.allocator import (
     Allocate,
     CachingAllocator,

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.launch.program import Allocation, TrainingProgram, Word

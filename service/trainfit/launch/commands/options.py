@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.commands.launchers import Step, noted
 from trainfit.launch.commands.options import Interface, names
 from trainfit.launch.program import TrainingProgram, Word

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from trainfit.dataclasses import dataclass
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
 

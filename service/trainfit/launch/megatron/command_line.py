@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.draft import Draft
 from trainfit.launch.megatron.known import OF_ENGINES, VALUE_IRRELEVANT
 from trainfit.launch.megatron.layer_flags import layer_flags

@@ -7,7 +7,8 @@ stage_1_and_2.py.
 
 from __future__ import annotations
 
-from trainfit.dataclasses import dataclass
+from dataclasses import dataclass
+
 from trainfit.launch.documents import document_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect

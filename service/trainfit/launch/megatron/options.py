@@ -13,12 +13,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
-
-from trainfit.dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.nemo.performance import HELPER, ORDER, configured
 from trainfit.launch.nemo.recipes import FINETUNE, PRETRAIN, RecipeCall

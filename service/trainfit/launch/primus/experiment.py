@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import TrainingProgram, Word

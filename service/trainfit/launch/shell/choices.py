@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.piece import Piece
 
 Place = tuple[str, int | None, str]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell import assignments, braces
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import Piece

@@ -6,9 +6,8 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import Source, lines_of

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.text import Text

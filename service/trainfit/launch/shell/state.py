@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.source import MAX_LENGTH

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.shell.piece import Piece
 
 

@@ -8,10 +8,10 @@ Config classes of components at b38bbde (2026-06-13) and b5bcd76 (2026-08-21).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.errors import Complaint, LaunchError
 
 Sections = Mapping[str, str]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting

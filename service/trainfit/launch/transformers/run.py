@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.draft import Draft
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting

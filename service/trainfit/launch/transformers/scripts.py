@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.launch.deepspeed.beside import Beside
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect

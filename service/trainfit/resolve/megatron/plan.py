@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Megatron
 from trainfit.specs.precision import Narrow

@@ -1,8 +1,8 @@
 """The plan of a job of nanotron."""
 
+from dataclasses import dataclass
 from typing import Literal
 
-from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Nanotron
 

@@ -1,9 +1,9 @@
 """The plan of a job whose model is made of PyTorch's modules: torchtitan's, transformers'."""
 
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
 from trainfit.specs.optimizers import Implementation, OptimizerName

@@ -8,10 +8,10 @@ torch/csrc/autograd/input_buffer.cpp (can_accumulate_inplace), TransformerEngine
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import NamedTuple
 
-from trainfit.dataclasses import dataclass
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.layers import (
     captured_operations,
