@@ -13,7 +13,7 @@ from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.narrow import check_recipes, with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
-from trainfit.resolve.pytorch.freezing import with_frozen_layers
+from trainfit.resolve.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
 from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep

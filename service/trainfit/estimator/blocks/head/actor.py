@@ -50,7 +50,7 @@ class _Entropy(NamedTuple):
     left: Tensors
 
 
-class _Logits:
+class _ActorLogits:
     """Logits [n, V] of all tokens, and the `read` ones, whose log-probabilities are wanted."""
 
     def __init__(self, step: Modules, made: Tensor, by: PolicyLoss, rows: int) -> None:
@@ -100,7 +100,7 @@ class _Logits:
         return self._step.tensor(name, *self._made.shape, width=self._made.width)
 
 
-class _Packed(_Logits):
+class _Packed(_ActorLogits):
     """Of all tokens. Up to v0.8 they are divided by a temperature in place, as a part of what the
     model has made: their gradient is spread over that, copied, and in the copy that of the part.
     """
@@ -132,7 +132,7 @@ class _Packed(_Logits):
         return [*moments, (joined, spread), (spread, last, *map(self._all, names))]
 
 
-class _Padded(_Logits):
+class _Padded(_ActorLogits):
     """Of the tokens that were generated [b R, V], which are copied where several samples are. The
     entropy is not compiled, and reads a part of all logits, which its product keeps, or whatever is
     to make it again, until that has its gradients.

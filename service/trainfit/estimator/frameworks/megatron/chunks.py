@@ -29,7 +29,6 @@ from trainfit.estimator.frameworks.megatron.programs import (
     output,
     projection,
 )
-from trainfit.estimator.frameworks.megatron.towers import pixel_bytes, with_tower
 from trainfit.estimator.ledger import BlockOperation, Group
 from trainfit.estimator.legend import in_symbols, legend_of
 from trainfit.estimator.operations.low_rank import adapter_parameters
@@ -70,14 +69,13 @@ class MegatronLedger:
         self._reruns: dict[tuple[int, ...], Segment] = {}
         act = self.numbers.act
         embedded = walk("embedding", self._table(embed, model.embedding), act)
-        self._input = with_tower(embedded, run) if run.image_tokens else embedded
+        self._input, self._pixel_bytes = _behind_tower(embedded, run)
         self._final_norm = walk("final_norm", self._table(norms, *model.final_norms), act)
         self._heads = self._waiting_heads()
         self._mtp_table = self._multi_token_prediction()
         self._mtp = self._mtp_segment()
         self.shared_buffers = shared_buffers(run, self.numbers)
         self._mask_bytes = attention_mask(run, self.numbers)
-        self._pixel_bytes = pixel_bytes(run) if run.image_tokens else 0
 
     @property
     def dropped(self) -> frozenset[str]:
@@ -347,3 +345,14 @@ skills/nemo-mbridge-perf-cuda-graphs)."""
 def _most(table: Table) -> int:
     """Most bytes that an operation of a stretch borrows."""
     return max([max(s.forward + s.held, s.backward) for group in table for s in group], default=0)
+
+
+def _behind_tower(embedding: Segment, run: MegatronRun) -> tuple[Segment, int]:
+    """What a first stage begins with, and the bytes of pixels that it is sent. Towers are loaded
+    where a model has one alone.
+    """
+    if not run.image_tokens:
+        return embedding, 0
+    from trainfit.estimator.frameworks.megatron.towers import pixel_bytes, with_tower
+
+    return with_tower(embedding, run), pixel_bytes(run)

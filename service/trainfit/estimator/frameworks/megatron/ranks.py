@@ -30,7 +30,6 @@ from trainfit.estimator.frameworks.megatron.states import (
     state_sharding,
     unsharded_units,
 )
-from trainfit.estimator.frameworks.megatron.towers import most_bytes
 from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE, added
@@ -106,7 +105,8 @@ def _of_run(
     flying = orders.in_flight
     strays = repeat(memo(_strays_permille, ledger))
     received = memo(_received, placed, ledger.sizes.act if activations else 0)
-    towers = _towers(placed, run, flying) if activations else repeat(0)
+    has_tower = activations and run.model.encoder is not None
+    towers = _towers(placed, run, flying) if has_tower else repeat(0)
     made = map(_rank, placed.ranks, held, standing, highest, received, flying, strays, towers)
     return Ranks(made)
 
@@ -158,6 +158,8 @@ def _towers(placed: Placed, run: MegatronRun, in_flight: list[int]) -> Iterator[
     """What activations of a tower take at most on each rank, where its tokens are not known: those
     of every micro-batch in flight.
     """
+    from trainfit.estimator.frameworks.megatron.towers import most_bytes
+
     kept, running = most_bytes(run)
     for contents, flying in zip(placed.contents, in_flight, strict=True):
         embeds = any(content.embedding for content in contents)
