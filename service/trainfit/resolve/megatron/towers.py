@@ -16,9 +16,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.freezing import TOWERS, check_frozen_modules
 from trainfit.resolve.megatron.precision import BYTES, resolve_precision
 from trainfit.resolve.plan import Layout, TargetGpu
-from trainfit.resolve.freezing import TOWERS, check_frozen_modules
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.framework import Megatron, Transformers
 from trainfit.specs.job import Job

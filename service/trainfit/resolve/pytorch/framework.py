@@ -9,11 +9,11 @@ from trainfit.resolve.batch import check_images, resolve_batch
 from trainfit.resolve.defaults import derived, resolved_defaults
 from trainfit.resolve.findings import Findings
 from trainfit.resolve.framework import Conventions
+from trainfit.resolve.freezing import with_frozen_layers
 from trainfit.resolve.honoured import remarks
 from trainfit.resolve.layout import resolve_layout
 from trainfit.resolve.narrow import check_recipes, with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
-from trainfit.resolve.freezing import with_frozen_layers
 from trainfit.resolve.pytorch.objective import with_head
 from trainfit.resolve.pytorch.pipelining import check_pipeline, weighed
 from trainfit.resolve.pytorch.plan import PytorchPlan, PytorchStep

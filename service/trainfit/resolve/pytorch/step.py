@@ -3,6 +3,7 @@
 from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
+from trainfit.resolve.freezing import check_frozen, frozen_modules
 from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.resolve.pytorch.adapters import (
     adapters_of,
@@ -11,7 +12,6 @@ from trainfit.resolve.pytorch.adapters import (
 )
 from trainfit.resolve.pytorch.auto_tp import check_auto_tp
 from trainfit.resolve.pytorch.expert_parallel import check_expert_parallel
-from trainfit.resolve.freezing import check_frozen, frozen_modules
 from trainfit.resolve.pytorch.objective import check_objective, policy_of, preference_of
 from trainfit.resolve.pytorch.plan import (
     Checkpointing,
