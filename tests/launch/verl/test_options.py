@@ -375,3 +375,36 @@ def test_a_critic_may_be_asked_for() -> None:
 
 def test_a_reward_model_that_learns_is_left_out() -> None:
     assert "reward_model.rm_type" in trained("reward_model.rm_type=prime").left_out
+
+
+def test_samples_are_not_scored_by_the_actor_where_the_engine_did() -> None:
+    """Keys of what does not run are read all the same (examples/rollout_correction)."""
+    rollout, bypass = "actor_rollout_ref.rollout", "algorithm.rollout_correction.bypass_mode=True"
+    found = trained(f"{rollout}.log_prob_micro_batch_size_per_gpu=80", bypass)
+    assert found.field("/training/loss/scored_tokens") == 40 * 1536  # by the reference
+    without = trained(bypass, f"{ACTOR}.use_kl_loss=False")
+    assert without.field("/training/loss/scored_tokens") is None
+    assert without.left_out == ENGINE
+
+
+def test_a_model_of_rewards_sleeps_on_the_cards_or_has_its_own() -> None:
+    """examples/grpo_trainer/run_mistral_nemo_12b_skyworkrm_fsdp.sh."""
+    rewards = "reward.reward_model"
+    words = [
+        f"{rewards}.enable=True",
+        f"{rewards}.model_path=Skywork/Skywork-Reward-Gemma-2-27B-v0.2",
+    ]
+    words.append(f"+{rewards}.rollout.name=vllm")
+    assert trained(*words).bounded == ENGINE | {f"{rewards}.enable"}
+    assert trained(*words, f"{rewards}.enable_resource_pool=True").left_out == ENGINE
+    awake = trained(*words, f"+{rewards}.rollout.free_cache_engine=False")
+    assert awake.unsupported == {f"{rewards}.enable"}
+
+
+def test_options_of_an_engine_change_nothing() -> None:
+    engine = "actor_rollout_ref.rollout.engine_kwargs"
+    words = (
+        f"+{engine}.vllm.compilation_config.cudagraph_mode=FULL",
+        f"+{engine}.sglang.chunked_prefill_size=8192",
+    )
+    assert trained(*words).left_out == ENGINE

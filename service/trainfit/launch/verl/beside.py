@@ -17,6 +17,7 @@ from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT
 
 RESERVED = "/gpu/reserved_other_bytes"
 ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
+STILL_HELD = f"what it still holds {ON_THE_CARD}"
 
 
 def leave_out_beside(reading: Reading, draft: Draft) -> None:
@@ -28,7 +29,32 @@ def leave_out_beside(reading: Reading, draft: Draft) -> None:
     kind = "reward_model.rm_type"
     if reading.value(kind) == "prime":
         leave_out(reading, draft, (kind,), "a reward model that is trained too is not modelled")
+    _rewards(reading, draft)
     _rollout(reading, draft)
+
+
+REWARDS = "reward.reward_model"
+
+
+def _rewards(reading: Reading, draft: Draft) -> None:
+    """A model of rewards is an engine of its own since v0.7.1, on cards of its own or asleep while
+    the actor trains (experimental/reward_loop/reward_model.py: RewardModelManager).
+    """
+    runs = reading.value(f"{REWARDS}.enable", False, flag)
+    apart = reading.value(f"{REWARDS}.enable_resource_pool", False, flag)
+    frees = reading.value(f"{REWARDS}.rollout.free_cache_engine", True, flag)
+    setting = reading.get(f"{REWARDS}.enable")
+    if not runs or apart or setting is None:
+        return
+    if draft.overridden(RESERVED) is not None:
+        draft.ignore(setting)
+    elif frees:
+        why = f"a model of rewards sleeps while the actor trains, and {STILL_HELD}"
+        draft.leave_out(setting, asleep(why))
+    else:
+        draft.leave_out(
+            setting, f"what a model of rewards holds while the actor trains {ON_THE_CARD}"
+        )
 
 
 CRITIC_BYTES = 4 + 8
@@ -70,6 +96,7 @@ def _critic(reading: Reading, draft: Draft) -> None:
     draft.leave_out(setting, effect)
 
 
+ENGINES = ("vllm", "sglang")
 UTILISATION = 0.5
 """Of the rollout engine's share of the card, where nothing is said (rollout.yaml)."""
 
@@ -96,10 +123,6 @@ def _rollout(reading: Reading, draft: Draft) -> None:
     draft.leave_out(settings[0], effect if sleeps else awake(why, share or UTILISATION))
     for setting in settings[1:]:
         draft.recognise(setting)
-
-
-ENGINES = ("vllm", "sglang")
-STILL_HELD = f"what it still holds {ON_THE_CARD}"
 
 
 def leave_out(reading: Reading, draft: Draft, keys: Sequence[str], why: str) -> None:

@@ -15,12 +15,11 @@ def read_scoring(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
     """As many tokens of a rank as the larger of both passes has at once. States of the optimizer
     may wait in host memory meanwhile (fsdp_workers.py: compute_log_prob, compute_ref_log_prob).
     """
-    sections = [] if reading.value(BYPASS, False, flag) else [ROLLOUT]
     switches = (f"{ACTOR}.use_kl_loss", "algorithm.use_kl_in_reward")
     compares = [reading.value(key, False, flag) for key in switches]
-    if any(compares):
-        sections.append(REFERENCE)
-    found = [each for name in sections if (each := _scored(reading, name, sequence_ranks))]
+    runs = {ROLLOUT: not reading.value(BYPASS, False, flag), REFERENCE: any(compares)}
+    asked = {name: _scored(reading, name, sequence_ranks) for name in runs}
+    found = [each for name, each in asked.items() if each is not None and runs[name]]
     away = f"{FSDP}.optimizer_offload"
     waits = reading.value(away, False, flag)
     if not found:
