@@ -16,8 +16,9 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 # Every start of a process would compile all that it imports, where the surroundings say so.
 unexport PYTHONDONTWRITEBYTECODE
 
+CORES := $(shell getconf _NPROCESSORS_ONLN)
 # One more than there are cores, as many tests wait for processes that they have started.
-TEST_PROCESSES := $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+TEST_PROCESSES := $(shell expr $(CORES) + 1)
 
 AUDIT_VENV := .venv-audit
 CLIENTS_VENV := .venv-clients
@@ -78,7 +79,7 @@ coverage: $(TEST_READY) ## Run the tests of `make test`, and say which lines non
 check: $(TEST_READY) $(GUIDE) ## Lint, formatting, types, import contracts and links
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers $(CORES)
 	$(BIN)/lint-imports --no-logo
 
 .PHONY: bench
