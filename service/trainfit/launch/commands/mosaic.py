@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trainfit.dataclasses import dataclass
 from trainfit.documents.document import Document
 from trainfit.documents.json_pointer import json_pointer
 from trainfit.launch.program import TrainingProgram
