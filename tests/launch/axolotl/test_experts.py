@@ -58,7 +58,7 @@ def test_experts_that_are_not_quantised_may_be_widened() -> None:
         ("gradient_checkpointing: false\n", 48 * 2 * OF_A_LAYER),
         (
             "fsdp_version: 2\nfsdp_config:\n  reshard_after_forward: true\n",
-            (2 + 48 // 2) * OF_A_LAYER,
+            2 * OF_A_LAYER + 48 * (OF_A_LAYER // 2 + OF_A_LAYER // 64 + OF_A_LAYER // 4096),
         ),
     ],
 )
@@ -70,6 +70,21 @@ def test_experts_are_made_wide_where_they_are_read(more: str, number: int) -> No
     )
     effect = bounded(asked, "quantize_moe_experts")
     assert (effect.direction, effect.bytes) == ("raises", number)
+
+
+@pytest.mark.parametrize(("again", "layers"), [(True, 1), (False, 48)])
+def test_experts_of_8_bits_are_made_fp32_as_are_their_rows(again: bool, layers: int) -> None:
+    """A matrix twice while it is made, and what 2,048 tokens have of 8 experts each."""
+    text = QLORA.replace("adapter: qlora\nload_in_4bit", "adapter: lora\nload_in_8bit")
+    if not again:
+        text = text.replace("gradient_checkpointing: true\n", "")
+    asked = launch_of(
+        {"lora.yaml": text + "quantize_moe_experts: true\n"},
+        overrides={"parallelism": {"num_gpus": 2}},
+    )
+    rows = 2 * 8 * 2048 * (2 * 2048 + 3 * 768) * (layers + 1)
+    effect = bounded(asked, "quantize_moe_experts")
+    assert effect.bytes == 4 * OF_A_LAYER * layers + 4 * OF_A_LAYER // 3 + rows
 
 
 def test_its_own_fsdp2_widens_nothing() -> None:
