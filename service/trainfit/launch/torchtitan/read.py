@@ -353,7 +353,8 @@ def _of_release(run: TorchtitanRun) -> None:
         draft.default("/framework/fuse_qkv", True, run.whose)
     if release.collects_outputs:
         draft.default("/framework/collect_outputs", True, run.whose)
-    if run.program.name is not None and not is_started_by_script(run.program):
-        grows = grows_segments(run.program.environment, draft)
-        if not grows:
-            draft.default("/framework/expandable_segments", False, "PyTorch")
+    by_command = run.program.name is not None and not is_started_by_script(run.program)
+    whose = "PyTorch" if by_command else run.whose
+    still = by_command or not release.grows_segments
+    if still and not grows_segments(run.program.environment, draft):
+        draft.default("/framework/expandable_segments", False, whose)

@@ -42,6 +42,10 @@ class TorchtitanRelease:
     remakes_attention: Literal["never", "on-blackwell", "always"] = "never"
     """Selective checkpointing does not keep what cuDNN's attention makes (until 2025-12-01,
     b39377f), which runs on Blackwell since 2025-05-14 (3b85aa3), and at v0.2.0 everywhere."""
+    grows_segments: bool = True
+    """Its run_train.sh makes segments grow. At v0.2.0 it says PYTORCH_ALLOC_CONF (since 2025-08-15,
+    e629fe5), which PyTorch up to 2.9.1 ignores for CUDA (pytorch/pytorch issue 183387): what its
+    pull request 1884 of that week reserved in a first and in later steps shows it."""
     fuses_qkv: bool = False
     """Queries, keys and values come from one product (since 2026-06-24, 3396a4b)."""
     vocabulary_of_debug_models: int = 2048
@@ -337,7 +341,12 @@ RELEASES: Sequence[TorchtitanRelease] = (
         remakes_attention="on-blackwell",
     ),
     TorchtitanRelease(
-        "v0.2.0", _0_2_0, repeats_kv=True, collects_outputs=True, remakes_attention="always"
+        "v0.2.0",
+        _0_2_0,
+        repeats_kv=True,
+        collects_outputs=True,
+        remakes_attention="always",
+        grows_segments=False,
     ),
     TorchtitanRelease("v0.2.1", _0_2_1, repeats_kv=True),
     TorchtitanRelease("v0.2.2", _0_2_2),
