@@ -13,6 +13,8 @@ from trainfit.specs.encoder import Encoder
 PROJECTOR = "projector"
 TOWER_MODULE, PROJECTOR_MODULE = "vision_tower", "multi_modal_projector"
 """The names that the two are frozen by."""
+MODULES = {"encoder": TOWER_MODULE, PROJECTOR: PROJECTOR_MODULE, "encoder_frozen": TOWER_MODULE}
+"""What parts of a tower are frozen by, under the names of their weights."""
 
 
 def towers(spec: ModelSpec, *, divided: bool = False) -> Iterator[Weight]:
@@ -28,11 +30,6 @@ def towers(spec: ModelSpec, *, divided: bool = False) -> Iterator[Weight]:
             yield Weight(name, of_ranks, "vision", Split.TENSOR, trainable)
         if numel - of_ranks:
             yield Weight(name, numel - of_ranks, "vision", Split.REPLICATED, trainable)
-
-
-def module_of(weight: Weight) -> str:
-    """What a weight of a tower is frozen as."""
-    return PROJECTOR_MODULE if weight.name == PROJECTOR else TOWER_MODULE
 
 
 def shared_parameters(encoder: Encoder) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Which weights are trained, where towers, their projectors or the text's model are not."""
 
-from trainfit.estimator.blocks.tower.weights import module_of
+from trainfit.estimator.blocks.tower.weights import MODULES
 from trainfit.estimator.ledger import Weight
 from trainfit.estimator.local_parameters import DividedModel, ParameterTable
 from trainfit.estimator.parameters import ParameterCounts
@@ -13,7 +13,7 @@ def trained_table(divided: DividedModel, frozen: frozenset[str]) -> ParameterTab
 
     def trained(weight: Weight) -> bool:
         if weight.bucket == "vision":
-            return weight.trainable and module_of(weight) not in frozen
+            return weight.trainable and MODULES[weight.name] not in frozen
         return "language_model" not in frozen
 
     return ParameterTable(divided, trained)
