@@ -89,6 +89,7 @@ def reconciled(
         counted,
         estimate,
         pricing.within(EXPLAINING_WORK, replay=replay),
+        pricing.within(EXPLAINING_WORK, replay=False),
         lambda: core_estimate(first_step(plan), memo=MEMOS.current(), replay=replay),
         None if request.gpu is None else gpu_of(request.gpu).memory_bytes,
         _recorded(request.run, plan, estimate),

@@ -14,15 +14,18 @@ from pydantic import ValidationError
 from trainfit.decisions.patch import apply, patch
 from trainfit.decisions.reconcile.comparison import (
     FIRST_STEP,
+    OF_THE_ALLOCATOR,
     ComparedFigure,
     comparisons,
     off_bytes,
     residuals,
+    rest_on_the_allocator,
 )
 from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import Change, RefusedError
 from trainfit.specs.honoured import MEGATRON
 from trainfit.specs.job import Job
+from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.reconcile import Figure
 from trainfit.specs.training import BACKENDS, LOSSES
 
@@ -33,6 +36,10 @@ BETTER = 0.5
 OFFERED = 5
 OF_FIRST_STEP = "they are of the first step, before the optimizer makes its moments"
 RECOMPUTE = "/training/recompute"
+OPTIMIZER = "/training/optimizer"
+MOMENTS = ("exp_avg", "exp_avg_sq")
+FREEZABLE = ("vision_tower", "language_model", "embed_tokens")
+"""Parts that runs are often said to leave as they are."""
 EVERY_LAYER = {"granularity": "full", "method": "uniform", "num_layers": 1}
 
 
@@ -65,11 +72,13 @@ def explanations(
     figures: Sequence[Figure],
     found: Sequence[ComparedFigure],
     price: Callable[[Job], Estimate],
+    sketch: Callable[[Job], Estimate],
     first_step: Callable[[], Estimate],
 ) -> list[Explanation]:
     """What explains the figures, best first and of those alike the likelier; nothing where they
-    are as expected. `price` raises RefusedError for a job that does not hold; `first_step` is the
-    estimate of the job as it is before the optimizer has made its moments.
+    are as expected. `price` raises RefusedError for a job that does not hold, as `sketch` does,
+    which is of tensors alone and costs less; `first_step` is the estimate of the job as it is
+    before the optimizer has made its moments.
     """
     before = _apart(found)
     if before <= OFF:
@@ -80,7 +89,7 @@ def explanations(
         after = _apart(again)
         if after <= BETTER * before:
             tried.append(_explained(OF_FIRST_STEP, (), found, again, (before, after)))
-    for each in supposed(job):
+    for each in _promising(job, figures, found, sketch):
         changes = patch(job, each.values)
         try:
             priced = price(apply(job, changes))
@@ -92,6 +101,31 @@ def explanations(
             tried.append(_explained(each.meaning, changes, found, again, (before, after)))
     tried.sort(key=lambda explanation: round(explanation.after_ratio / OFF))
     return tried[:OFFERED]
+
+
+def _promising(
+    job: Job,
+    figures: Sequence[Figure],
+    found: Sequence[ComparedFigure],
+    sketch: Callable[[Job], Estimate],
+) -> list[Supposed]:
+    """What would explain the figures of tensors, the best first; all that is supposed where these
+    are as expected, or none was reported.
+    """
+    before = _apart([each for each in found if each.quantity not in OF_THE_ALLOCATOR])
+    if before <= OFF:
+        return list(supposed(job))
+    tensors = [each for each in figures if not rest_on_the_allocator([each])]
+    promising = []
+    for each in supposed(job):
+        try:
+            sketched = sketch(apply(job, patch(job, each.values)))
+        except (RefusedError, ValidationError):
+            continue
+        after = _apart(comparisons(tensors, sketched))
+        if after <= max(BETTER * before, OFF):
+            promising.append((round(after / OFF), each))
+    return [each for _, each in sorted(promising, key=lambda ranked: ranked[0])]
 
 
 def _apart(found: Sequence[ComparedFigure]) -> float:
@@ -125,9 +159,12 @@ def _explained(
 
 
 def supposed(job: Job) -> Iterator[Supposed]:
-    """What a run may have been other than its job says, the likeliest first, one at a time."""
-    yield from _recomputed(job)
-    yield from _kernels(job)
+    """What a run may have been other than its job says, the likeliest first, one at a time. A
+    kernel that a job names is one that a run may have had no use for.
+    """
+    named = job.training.attention.backend != "auto"
+    for each in (_kernels, _recomputed) if named else (_recomputed, _kernels):
+        yield from each(job)
     yield from _batch(job)
     yield from _states(job)
     for factor in (1.1, 1.25, 1.5, 2.0):
@@ -136,6 +173,9 @@ def supposed(job: Job) -> Iterator[Supposed]:
                 {"/training/moe/imbalance_factor": factor},
                 f"the most loaded rank receives {factor:g} times the rows of balanced routing",
             )
+    yield from _moments(job)
+    yield from _shared(job)
+    yield from _frozen(job)
 
 
 def _recomputed(job: Job) -> Iterator[Supposed]:
@@ -194,3 +234,42 @@ def _states(job: Job) -> Iterator[Supposed]:
     for dtype in ("bf16", "fp32"):
         if job.training.precision != dtype:
             yield Supposed({"/training/precision": dtype}, f"the precision is {dtype}")
+
+
+def _moments(job: Job) -> Iterator[Supposed]:
+    """What the optimizer keeps, in other data types."""
+    optimizer, megatron = job.training.optimizer, job.framework.name in MEGATRON
+    given = {optimizer.exp_avg_dtype, optimizer.exp_avg_sq_dtype}
+    for dtype in ("fp32", "bf16"):
+        if given != {dtype} and not (megatron and dtype == "fp32" and given == {None}):
+            values: dict[str, Any] = {f"{OPTIMIZER}/{moment}_dtype": dtype for moment in MOMENTS}
+            if megatron and dtype != "fp32":
+                values[f"{OPTIMIZER}/precision_aware"] = True
+            yield Supposed(values, f"the optimizer keeps its moments in {dtype}")
+    wide = OPTIMIZERS["adam"].in_8_bits
+    if optimizer.name == wide:
+        yield Supposed({f"{OPTIMIZER}/name": "adam"}, "the optimizer keeps no moments in 8 bits")
+    elif optimizer.name == "adam" and not megatron:
+        yield Supposed({f"{OPTIMIZER}/name": wide}, "the optimizer keeps its moments in 8 bits")
+
+
+def _shared(job: Job) -> Iterator[Supposed]:
+    """Who has a part of each layer."""
+    layout = job.parallelism
+    for tp in {2 * layout.tp, max(1, layout.tp // 2)} - {layout.tp}:
+        values: dict[str, Any] = {"/parallelism/tp": tp}
+        if tp == 1 and layout.sequence_parallel:
+            values["/parallelism/sequence_parallel"] = False
+        yield Supposed(values, f"tp is {tp}")
+
+
+def _frozen(job: Job) -> Iterator[Supposed]:
+    """What is trained: more or less of the model's parts."""
+    training = job.training
+    whole = {"frozen": [], "num_frozen_layers": 0, "num_frozen_last_layers": 0}
+    if training.frozen or training.num_frozen_layers or training.num_frozen_last_layers:
+        names = whole.keys() & training.model_fields_set
+        yield Supposed({f"/training/{name}": whole[name] for name in names}, "nothing is frozen")
+    for name in FREEZABLE:
+        if name not in training.frozen:
+            yield Supposed({"/training/frozen": [*training.frozen, name]}, f"{name} is not trained")

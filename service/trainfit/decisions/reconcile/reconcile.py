@@ -65,12 +65,13 @@ def reconcile(
     counted: Iterable[Counted],
     estimate: Estimate,
     price: Callable[[Job], Estimate],
+    sketch: Callable[[Job], Estimate],
     first_step: Callable[[], Estimate],
     capacity_bytes: int | None,
     recorded: RankRecording | None = None,
 ) -> Reconciliation:
     """The figures of a run of the job beside its estimate, and what was recorded of one of its
-    ranks. `price` estimates what it may have been instead,
+    ranks. `price` estimates what it may have been instead, `sketch` the tensors of that alone, and
     `first_step` the same job before the optimizer has made its moments.
     """
     chosen = comparable(figures)
@@ -78,7 +79,7 @@ def reconcile(
     return Reconciliation(
         comparisons=found,
         attributions=attributions(found, estimate),
-        explanations=explanations(job, chosen, found, price, first_step),
+        explanations=explanations(job, chosen, found, price, sketch, first_step),
         findings=[
             *findings(figures, found, counted, estimate, capacity_bytes),
             *(recorded_findings(recorded.summary) if recorded is not None else ()),
