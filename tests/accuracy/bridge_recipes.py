@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,8 @@ def checked(job: Job) -> Job:
 
 def _of_row(row: Row) -> list[Row] | None:
     """The recipes that a row can be of: the preset's, or those of its table's release with the
-    table's layout.
+    table's layout; where none has it, those of the first later release that has, since tables are
+    measured anew as recipes change.
     """
     if row["id"].startswith("bridge-preset-"):
         name = row["id"].removeprefix("bridge-preset-")
@@ -185,26 +186,43 @@ def _of_row(row: Row) -> list[Row] | None:
     own = _of_release(row, precisions)
     if not own:
         return None
-    alike = [each for each in own if _layout(each) == _layout_of(row)]
-    if not alike:
-        raise NotStatedError("the recipe of its release says other than the row")
-    return sorted(alike, key=lambda each: -precisions.index(each["precision"]))
+    for of_release in (own, *_of_later_releases(row, precisions)):
+        alike = [each for each in of_release if _layout(each) == _layout_of(row)]
+        if alike:
+            return sorted(alike, key=lambda each: -precisions.index(each["precision"]))
+    raise NotStatedError("the recipe of its release says other than the row")
 
 
 def _of_release(row: Row, precisions: tuple[str, ...]) -> list[Row]:
     """The recipes of a table's release, in any layout."""
-    release = re.search(r"Megatron-Bridge (\S+)", row["framework"])
+    release = _release_of(row)
+    return [each for each in _of_model(row, precisions) if release in each["releases"]]
+
+
+def _of_later_releases(row: Row, precisions: tuple[str, ...]) -> Iterator[list[Row]]:
+    """Those of each release behind a table's, in turn; the branch `main` comes last."""
+    release, own = _release_of(row), _of_model(row, precisions)
+    for later in sorted({name for each in own for name in each["releases"]}):
+        if release is not None and later > release:
+            yield [each for each in own if later in each["releases"]]
+
+
+def _of_model(row: Row, precisions: tuple[str, ...]) -> list[Row]:
+    """The recipes of a row's model and task on its GPUs, of any release."""
     task = row["training"].get("task")
     return [
         each
         for each in _recipes()
-        if release is not None
-        and release[1] in each["releases"]
-        and each["model"] == row["model"]["name"]
+        if each["model"] == row["model"]["name"]
         and each["task"] == TASKS.get(task, task)
         and each["gpu"] == row["gpu"]["type"]
         and each["precision"] in precisions
     ]
+
+
+def _release_of(row: Row) -> str | None:
+    found = re.search(r"Megatron-Bridge (\S+)", row["framework"])
+    return None if found is None else found[1]
 
 
 SWITCHES = (

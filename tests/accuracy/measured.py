@@ -96,7 +96,8 @@ READERS: Mapping[str, Callable[[Row], Job]] = {
 def job_of(row: Row) -> Job:
     """The job of a run: from its command line where the row has one, else by its framework."""
     if "raw_args" in row["training"]:
-        return command_line.job_of(functional_tests.completed(row) if _is_completed(row) else row)
+        whole = functional_tests.completed(row) if _is_completed(row) else row
+        return command_line.job_of(functional_tests.as_recorded(whole))
     spelled = row["framework"].casefold()
     for word, reader in READERS.items():
         if word in spelled:

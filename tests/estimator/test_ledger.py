@@ -404,7 +404,7 @@ def test_a_rerun_of_the_experts_holds_what_their_forward_held() -> None:
 def test_an_unfused_loss_works_on_logits_of_fp32_in_place(precision: str, copies: int) -> None:
     """`float()` copies what is not in fp32, and all behind it runs in place."""
     asked = job(LLAMA_70B, {"loss": {"cross_entropy": "unfused"}, "precision": precision})
-    (segment,) = MegatronLedger(run_of(megatron_plan(asked)))._waiting_heads()
+    (segment,) = MegatronLedger(run_of(megatron_plan(asked))).heads()
     logits = 4096 * 128256
     assert copies <= segment.forward.total / logits < copies + 0.001
 

@@ -3,7 +3,6 @@
 Symbols: estimator.legend. A dense parameter is divided over t, one of an expert over e x.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from operator import add, sub
@@ -57,17 +56,6 @@ class Local(NamedTuple):
 
     def times(self, count: int) -> "Local":
         return Local(*[count * each for each in self])
-
-
-class Units(NamedTuple):
-    """What is gathered as one: `layers` with the number of each size, the embedding or the head."""
-
-    layers: Counter[Local]
-    embedding: Local
-
-    def and_those(self, other: "Units") -> "Units":
-        """These and the units of another chunk of the same rank."""
-        return Units(self.layers + other.layers, max(self.embedding, other.embedding))
 
 
 class ChunkParameters(NamedTuple):
@@ -200,13 +188,10 @@ class ParameterTable:
         ]
         return sum(sizes[kind] for kind in content.kinds)
 
-    def units(self, content: Content) -> Units:
-        """What of a chunk is gathered as one."""
-        layers = Counter([self._kinds[kind] for kind in content.kinds])
-        if content.mtp_layers:
-            layers[self._mtp] += content.mtp_layers
-        holds = content.embedding_weights or content.output_layer
-        return Units(layers, self._embedding if holds else Local())
+    @property
+    def depth(self) -> Local:
+        """Parameters of one depth of multi-token prediction."""
+        return self._mtp
 
     def local(self, weights: Iterable[Weight]) -> Local:
         """Parameters of these weights, over all ranks and on one GPU."""

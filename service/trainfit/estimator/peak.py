@@ -19,13 +19,16 @@ from trainfit.resolve.plan import Pipeline
 
 class PlacedSegment(NamedTuple):
     """A segment, the position in the chunk of the last layer in it, if it is made of layers, and
-    that layer's kind. No backward runs through what stands before all that is trained.
+    that layer's kind. No backward runs through what stands before all that is trained. So many
+    bytes of the model are whole `beside` its forward, and `behind`, beside its backward.
     """
 
     segment: Segment
     layer: int | None
     kind: int | None = None
     runs_backward: bool = True
+    beside: int = 0
+    behind: int = 0
 
 
 class Segments(Protocol):
@@ -104,22 +107,27 @@ def optimizer_step(borrowed: int) -> ActivationPeak:
     return ActivationPeak(0, borrowed, 0, Peak("optimizer_step", "optimizer", None, None))
 
 
-def chunk_activations(ledger: Segments, content: Content) -> ChunkActivations:
-    """Sum a chunk's segments and find its highest forward and backward moments. An output that is
-    kept is there until the backward returns; so is a gradient that was received, once the last
-    segment has made another of it.
+def chunk_activations(
+    ledger: Segments,
+    content: Content,
+    segments: Callable[[Content], Iterator[PlacedSegment]] | None = None,
+) -> ChunkActivations:
+    """Sum a chunk's segments, the ledger's own or these, and find its highest forward and backward
+    moments. An output that is kept is there until the backward returns; so is a gradient that was
+    received, once the last segment has made another of it.
     """
-    live = most_forward = most_backward = 0
+    live = most_forward = most_backward = backwards = 0
     at_forward: tuple[PlacedSegment, int] | None = None
     at_backward, last = at_forward, at_forward
-    for placed in ledger.segments(content):
+    for placed in (segments or ledger.segments)(content):
         segment = placed.segment
-        if live + segment.forward.total > most_forward:
-            most_forward, at_forward = live + segment.forward.total, (placed, live)
+        forwards = live + segment.forward.total + placed.beside
+        if forwards > most_forward:
+            most_forward, at_forward = forwards, (placed, live)
         if placed.runs_backward:
-            if last is not None and last[1] + last[0].segment.backward.total > most_backward:
-                most_backward, at_backward = last[1] + last[0].segment.backward.total, last
-            last = placed, live
+            if last is not None and backwards > most_backward:
+                most_backward, at_backward = backwards, last
+            last, backwards = (placed, live), live + segment.backward.total + placed.behind
         live += segment.saved
     forward = NOTHING if at_forward is None else highest_of(*at_forward, backward=False)
     backward = NOTHING if at_backward is None else highest_of(*at_backward, backward=True)
@@ -142,13 +150,14 @@ def highest_of(
     segment = placed.segment.held() if received else placed.segment
     moment = segment.backward if backward else segment.forward
     direction = "backward" if backward else "forward"
+    whole = placed.behind if backward else placed.beside
     return PassPeak(
         f"{segment.name}_{direction}",
         moment.operation,
         placed.layer,
         live + moment.kept,
-        moment.borrowed,
-        live + moment.total,
+        moment.borrowed + whole,
+        live + moment.total + whole,
     )
 
 

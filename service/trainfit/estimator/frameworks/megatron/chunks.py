@@ -71,7 +71,7 @@ class MegatronLedger:
         embedded = walk("embedding", self._table(embed, model.embedding), act)
         self._input, self._pixel_bytes = _behind_tower(embedded, run)
         self._final_norm = walk("final_norm", self._table(norms, *model.final_norms), act)
-        self._heads = self._waiting_heads()
+        self._heads = self.heads()
         self._mtp_table = self._multi_token_prediction()
         self._mtp = self._mtp_segment()
         self.shared_buffers = shared_buffers(run, self.numbers)
@@ -295,11 +295,20 @@ class MegatronLedger:
         waiting = (1 + depths) * act
         return rerun("mtp", [part], 2 * act, waiting, read=2 * act, output=waiting)
 
-    def _waiting_heads(self) -> list[Segment]:
+    def heads(self, beside: int = 0) -> list[Segment]:
         """That of each prediction and the main one, which comes last and runs backward first: the
-        gradient [n', h] that one makes waits until all have run.
+        gradient [n', h] that one makes waits until all have run. So many bytes are `beside` the
+        backward of the product.
         """
         table, act = self._table(output), self.sizes.act
+        if beside:
+            table = [
+                [
+                    each._replace(backward=each.backward + beside) if each.outputs else each
+                    for each in group
+                ]
+                for group in table
+            ]
         waiting = reversed(range(1 + self.run.mtp_layers))
         return [walk("head", table, number * act) for number in waiting]
 

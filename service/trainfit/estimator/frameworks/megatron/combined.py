@@ -69,10 +69,17 @@ class PlacedLayer(NamedTuple):
 
 
 class Combined:
-    """Estimates chunks that run beside each other under one plan."""
+    """Estimates chunks that run beside each other under one plan, by the ledger's own segments or
+    these.
+    """
 
-    def __init__(self, ledger: MegatronLedger) -> None:
+    def __init__(
+        self,
+        ledger: MegatronLedger,
+        segments: Callable[[Content], Iterator[PlacedSegment]] | None = None,
+    ) -> None:
         self._ledger, self._act = ledger, ledger.sizes.act
+        self._whole = segments or ledger.segments
         self._parts = cache(self._divide)
         self._found = cache(self._highest)
         self._segments = cache(self._of_layer)
@@ -197,7 +204,7 @@ class Combined:
         the decoder.
         """
         ledger, parts = self._ledger, ChunkParts([], [], [])
-        for placed in ledger.segments(content):
+        for placed in self._whole(content):
             name, layers = placed.segment.name, parts.layers
             if placed.kind is not None:
                 layers.append(self._placed(ledger.run.model.layer_kinds[placed.kind], placed))

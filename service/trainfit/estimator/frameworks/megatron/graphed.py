@@ -6,7 +6,7 @@ nothing beside itself. Sources: megatron/training/training.py (create_cudagraphs
 cuda_graph_warmup_steps), megatron/core/full_cuda_graph.py.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -40,8 +40,14 @@ def captures_at_once(run: MegatronRun) -> bool:
 class PartOfLayers:
     """The stretches of a model that graphs of layers have, or what is beside them."""
 
-    def __init__(self, ledger: MegatronLedger, *, captured: bool) -> None:
-        self._ledger, self._captured = ledger, captured
+    def __init__(
+        self,
+        ledger: MegatronLedger,
+        segments: Callable[[Content], Iterator[PlacedSegment]],
+        *,
+        captured: bool,
+    ) -> None:
+        self._ledger, self._segments, self._captured = ledger, segments, captured
 
     @property
     def sizes(self) -> Legend:
@@ -49,7 +55,7 @@ class PartOfLayers:
 
     def segments(self, content: Content) -> Iterator[PlacedSegment]:
         depth, spec = self._ledger.run.model.mtp, self._layers
-        for placed in self._ledger.segments(content):
+        for placed in self._segments(content):
             if placed.kind is not None:
                 yield placed._replace(segment=spec[placed.kind])
             elif not self._captured:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache, partial, reduce
+from functools import cache, partial
 from itertools import chain, repeat
 from operator import attrgetter
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from trainfit.estimator.blocks.moe.rows import rows_of, strays_permille
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
@@ -28,9 +28,8 @@ from trainfit.estimator.frameworks.megatron.states import (
     holds_units_whole,
     state_bytes,
     state_sharding,
-    unsharded_units,
 )
-from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable, Units
+from trainfit.estimator.local_parameters import ChunkParameters, Local, ParameterTable
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.overhead import IMBALANCE_PERMILLE, added
 from trainfit.estimator.peak import ActivationPeak, chunk_activations, optimizer_step, stage_peak
@@ -42,6 +41,9 @@ from trainfit.estimator.schedule import in_flight, order_of, telling_microbatche
 from trainfit.resolve.megatron.plan import MegatronPlan
 from trainfit.resolve.plan import Pipeline
 from trainfit.specs.blocks import Experts
+
+if TYPE_CHECKING:
+    from trainfit.estimator.frameworks.megatron.whole_units import WholeUnits
 
 
 class Placed:
@@ -90,15 +92,20 @@ def _of_run(
     trained = table
     if is_partly_frozen(run):
         trained = memo(trained_table, table.divided, run.step.frozen)
-    held = memo(_held, placed, table, trained, sharding, adapters_of(run, memo), by_muon)
+    whole = None
+    if holds_units_whole(sharding):
+        from trainfit.estimator.frameworks.megatron.whole_units import WholeUnits
+
+        whole = memo(WholeUnits, ledger, table, trained, sharding)
+    held = memo(_held, placed, table, trained, sharding, adapters_of(run, memo), by_muon, whole)
     standing = memo(_standing, placed, ledger, compute_capability, m)
     orders = memo(Orders, pipeline, m)
     pools = memo(_pools, placed, ledger, orders)
     highest = [RankPeak(each.stepping, 0, one) for each, one in zip(held, pools, strict=True)]
     if activations:
-        running = memo(_running, placed, memo(PricedChunks, ledger), pipeline, m, orders)
+        running = memo(_running, placed, memo(PricedChunks, ledger, whole), pipeline, m, orders)
         if captures_at_once(run):
-            graphed = memo(_graphed, placed, ledger, pipeline, m, orders)
+            graphed = memo(_graphed, placed, ledger, whole, pipeline, m, orders)
             highest = list(map(_with_graphs, highest, running, graphed, held))
         else:
             highest = list(map(_without_graphs, highest, running))
@@ -173,8 +180,8 @@ def _pools(placed: Placed, ledger: MegatronLedger, orders: Orders) -> list[Inter
 
 class MegatronRankState(NamedTuple):
     """What a rank holds of the model for the whole step, `moments` of it from the end of the first
-    one on. `stepping` is its optimizer step, `beside_bytes` what units held whole take,
-    `padding_bytes` what padded buckets do.
+    one on. `stepping` is its optimizer step, `beside_bytes` what is whole beside its shares all the
+    time, `padding_bytes` what padded buckets take.
     """
 
     chunks: tuple[ChunkParameters, ...]
@@ -200,7 +207,7 @@ def _rank(
     is in thousandths.
     """
     moving, absent, pools = highest
-    buffers = standing.framework + held.padding_bytes
+    buffers = standing.framework + held.padding_bytes + held.beside_bytes
     states = sum([state.bytes for state in held.states])
     return Rank(
         placements=placements,
@@ -208,7 +215,7 @@ def _rank(
         states=_at_peak(held.states, absent),
         activations=moving.kept,
         workspace=moving.borrowed + standing.workspace,
-        framework_buffers=moving.pipeline + buffers + held.beside_bytes,
+        framework_buffers=moving.pipeline + buffers,
         routed=moving.kept + moving.borrowed if held.experts and strays != 0 else 0,
         resident=states + standing.workspace + buffers + received,
         peak=moving.peak,
@@ -260,9 +267,10 @@ def _held(
     sharding: StateSharding,
     adapters: tuple[Local, ...],
     by_muon: MegatronLedger | None,
+    whole: WholeUnits | None,
 ) -> list[MegatronRankState]:
     """What ranks hold, of which those in the second table are `trained`; `by_muon` are the products
-    whose matrices Muon steps, if it does.
+    whose matrices Muon steps, if it does. Of units that are gathered, some may be `whole`.
     """
     muon = None if by_muon is None else _muon(placed, table, sharding, by_muon)
 
@@ -286,9 +294,8 @@ def _held(
         padding = bucket_padding(local, sharding)
         if muon is not None and not adapters:
             borrowed, padding = muon(contents, local, embedding)
-        if holds_units_whole(sharding):
-            units = reduce(Units.and_those, map(table.units, contents))
-            beside = unsharded_units(units, sharding)
+        if whole is not None:
+            beside = whole.standing(contents)
 
         def state(name: ComponentName, of: Local, size: int, of_experts: int) -> Component:
             here = of.dense + of.expert
@@ -353,15 +360,21 @@ def _standing(
 
 
 def _graphed(
-    placed: Placed, ledger: MegatronLedger, pipeline: Pipeline, m: int, orders: Orders
+    placed: Placed,
+    ledger: MegatronLedger,
+    whole: WholeUnits | None,
+    pipeline: Pipeline,
+    m: int,
+    orders: Orders,
 ) -> list[GraphedPeaks]:
     """Graphs of one micro-batch where there is no pipeline. All that one graph of a step captures
     is there as in a step without it.
     """
     if ledger.run.framework.cuda_graph_impl == "full_iteration":
-        running = _running(placed, PricedChunks(ledger), pipeline, m, orders)
+        running = _running(placed, PricedChunks(ledger, whole), pipeline, m, orders)
         return [GraphedPeaks(each, BESIDE_ONE_GRAPH) for each in running]
-    captured, beside = (PartOfLayers(ledger, captured=each) for each in (True, False))
+    segments = (whole or ledger).segments
+    captured, beside = (PartOfLayers(ledger, segments, captured=each) for each in (True, False))
     captured_m = 1 if pipeline.pp == 1 else m
 
     def peak(part: PartOfLayers, number: int, m: int, act: int) -> ActivationPeak:
@@ -387,11 +400,14 @@ def _graphed(
 
 
 class PricedChunks:
-    """The activations of chunks, each worked out once for all plans that share the ledger."""
+    """The activations of chunks, each worked out once for all plans that share the ledger, and what
+    is `whole` beside them.
+    """
 
-    def __init__(self, ledger: MegatronLedger) -> None:
+    def __init__(self, ledger: MegatronLedger, whole: WholeUnits | None) -> None:
         self.ledger = ledger
-        self.of = cache(partial(chunk_activations, ledger))
+        self.segments = (whole or ledger).segments
+        self.of = cache(partial(chunk_activations, ledger, segments=self.segments))
 
 
 class Orders:
@@ -407,7 +423,8 @@ def _running(
 ) -> list[ActivationPeak]:
     """The peak of every rank's forwards and backwards."""
     ledger = priced.ledger
-    combined = Combined(ledger) if ledger.run.framework.overlap_moe_expert_parallel_comm else None
+    overlaps = ledger.run.framework.overlap_moe_expert_parallel_comm
+    combined = Combined(ledger, priced.segments) if overlaps else None
     return [
         stage_peak(
             pipeline,

@@ -8,7 +8,7 @@ Source: param_and_grad_buffer.py, distrib_optimizer.py.
 from math import ceil, lcm
 from typing import NamedTuple
 
-from trainfit.estimator.local_parameters import Local, Units
+from trainfit.estimator.local_parameters import Local
 from trainfit.resolve.megatron.plan import BytesPerParameter as BytesPerParameter
 from trainfit.resolve.megatron.plan import MegatronPlan, MuonStep
 from trainfit.specs.framework import Megatron
@@ -174,36 +174,6 @@ def bucket_padding(local: Local, sharding: StateSharding) -> int:
     return elements * (sharding.each.weights + sharding.each.gradients)
 
 
-DOUBLE = 2
-"""Megatron-FSDP's buffers for a parameter group: UB_BUFFER_NUM in param_and_grad_buffer.py."""
-
-
 def holds_units_whole(sharding: StateSharding) -> bool:
     """Whether weights or gradients are shared out, so that a unit is whole for a while alone."""
     return sharding.strategy in ("optim_grads", "optim_grads_params")
-
-
-def unsharded_units(units: Units, sharding: StateSharding) -> int:
-    """Bytes of the units that Megatron-FSDP holds whole for a while, out of those of a stage: the
-    weights of the one that runs and of the one fetched ahead, and the gradients of one. Double
-    buffers of weights and of gradients, for layers of the commonest size, stay for good; what has
-    another size is gathered beside them, and what is no layer is not fetched ahead.
-    Source: distributed/fsdp/src/megatron_fsdp/param_and_grad_buffer.py (FixedPoolAllocator,
-    all_gather_params).
-    """
-    states, strategy = sharding.each, sharding.strategy
-    weights = states.weights if strategy == "optim_grads_params" else 0
-    gradients = states.gradients if holds_units_whole(sharding) else 0
-    ahead = 2 * weights + gradients
-    layers, embedding = units.layers, _parameters(units.embedding)
-    doubled = sharding.framework.fsdp_double_buffer or sharding.framework.nccl_ub
-    if not doubled or not layers:
-        return ahead * max([embedding, *map(_parameters, layers)])
-    [(pooled, _)] = layers.most_common(1)
-    others = max([_parameters(layer) for layer in layers if layer != pooled], default=0)
-    beside = max(ahead * others, (weights + gradients) * embedding)
-    return DOUBLE * (weights + gradients) * _parameters(pooled) + beside
-
-
-def _parameters(local: Local) -> int:
-    return local.dense + local.expert
