@@ -13,12 +13,19 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trainfit.questions.python import QuestionError, fit_check
 
 TEXTS = "launch_texts"
+EVERYBODYS: Mapping[str, Any] = {
+    "/parallelism/num_gpus": 8,
+    "/training/seq_length": 4096,
+    "/model/spec/vocab_size": 32_000,
+}
+"""What anybody knows of a run of one's own, and is told where an answer asks for it."""
 CARD = "H100-80GB"
 VERDICTS = ("fits", "tight", "does_not_fit")
 Row = Mapping[str, Any]
@@ -37,11 +44,14 @@ class Outcome(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """A row whose texts are there: alone, and with the facts that its user has."""
+    """A row whose texts are there: alone, with the facts of the list, and with what the answer to
+    that asks of everybody.
+    """
 
     row: Row
     alone: Outcome
     with_facts: Outcome
+    told: Outcome
 
 
 def counted(rows: Iterable[Row], texts: Path) -> Iterator[Counted]:
@@ -62,7 +72,8 @@ def counted(rows: Iterable[Row], texts: Path) -> Iterator[Counted]:
             "env": facts.get("env", {}),
             "overrides": facts.get("ov", {}),
         }
-        yield Counted(row, outcome({"files": files}), outcome(given))
+        with_facts = outcome(given)
+        yield Counted(row, outcome({"files": files}), with_facts, told(given, with_facts))
 
 
 def outcome(launch: Mapping[str, Any]) -> Outcome:
@@ -78,6 +89,24 @@ def outcome(launch: Mapping[str, Any]) -> Outcome:
     if result in VERDICTS:
         reasons = ()
     return Outcome(result, reasons, time.process_time() - started)
+
+
+def told(launch: Mapping[str, Any], answered: Outcome) -> Outcome:
+    """What is answered once the launch says what answers ask of everybody."""
+    overrides = deepcopy(dict(launch.get("overrides", {})))
+    left = dict(EVERYBODYS)
+    while not answered.decided:
+        asked = {each for each in left if any(each in why for why in answered.reasons)}
+        if not asked:
+            break
+        for pointer in asked:
+            *parents, name = pointer.strip("/").split("/")
+            part = overrides
+            for parent in parents:
+                part = part.setdefault(parent, {})
+            part[name] = left.pop(pointer)
+        answered = outcome({**launch, "overrides": overrides})
+    return answered
 
 
 def reason(message: str) -> str:
@@ -103,20 +132,22 @@ def report(found: Sequence[Counted], listed: int) -> str:
     for name, outcomes in (
         ("alone", [each.alone for each in found]),
         ("with facts", [each.with_facts for each in found]),
+        ("told what it asks", [each.told for each in found]),
     ):
         decided = sum(each.decided for each in outcomes)
         results = Counter(each.result for each in outcomes)
         share = f"{decided} of {len(found)} ({decided / max(1, len(found)):.1%}), of all listed"
         lines.append(f"{name}: {share} {decided / listed:.1%}; {dict(results)}")
     families = Counter(each.row["family"] for each in found)
-    lines += ["", "family              n  alone  with facts"]
+    lines += ["", "family              n  alone  with facts  told"]
     for family, count in families.most_common():
         of_it = [each for each in found if each.row["family"] == family]
         alone = sum(each.alone.decided for each in of_it)
         with_facts = sum(each.with_facts.decided for each in of_it)
-        lines.append(f"{family:18} {count:2}  {alone:5}  {with_facts:10}")
-    lines += ["", "with facts, in the way of (alone in the way of):"]
-    for count, alone, why in ranked(each.with_facts for each in found):
+        asked = sum(each.told.decided for each in of_it)
+        lines.append(f"{family:18} {count:2}  {alone:5}  {with_facts:10}  {asked:4}")
+    lines += ["", "told what it asks, in the way of (alone in the way of):"]
+    for count, alone, why in ranked(each.told for each in found):
         lines.append(f"{count:4} ({alone:2})  {why[:160]}")
     times = sorted(each.with_facts.seconds for each in found)
     if times:
@@ -132,6 +163,7 @@ def as_json(found: Sequence[Counted]) -> list[dict[str, Any]]:
             "source": each.row["source"],
             "alone": each.alone._asdict(),
             "with_facts": each.with_facts._asdict(),
+            "told": each.told._asdict(),
         }
         for each in found
     ]

@@ -42,6 +42,21 @@ def test_a_file_is_counted_alone_and_with_its_facts(texts: Path) -> None:
     assert "$1" in found.alone.reasons[0]
 
 
+def test_what_an_answer_asks_of_everybody_is_told(texts: Path) -> None:
+    (texts / "some+where" / "run.sh").write_text(
+        "torchrun --nproc_per_node $N pretrain_gpt.py --num-layers 32 --hidden-size 4096 --bf16 "
+        "--num-attention-heads 32 --seq-length 2048 --max-position-embeddings 2048 "
+        "--micro-batch-size 1 --use-distributed-optimizer "
+        "--tokenizer-type GPTSentencePieceTokenizer\n"
+    )
+    (found,) = counted([row()], texts)
+    assert not found.with_facts.decided
+    assert found.told.decided
+    (found,) = counted([row(env={"N": "8"})], texts)
+    assert found.with_facts.decided
+    assert found.told == found.with_facts
+
+
 def test_a_file_without_its_text_is_not_had(texts: Path) -> None:
     assert not list(counted([row() | {"files": ["other.sh"]}], texts))
 
