@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.launch.launches import launch_of, read
 from trainfit.catalog.configs import bundled_config, bundled_ids
 from trainfit.estimator.results import Estimate
+from trainfit.launch.errors import LaunchError
 from trainfit.launch.open_facts import VOCABULARIES
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.python import QuestionError, estimate, fit_check
@@ -151,3 +153,13 @@ def test_vocabularies_are_those_of_the_bundled_models() -> None:
         for config in (bundled.config, bundled.config.get("text_config") or {}):
             sizes.update({config["vocab_size"]} if config.get("vocab_size") else set())
     assert (min(sizes), max(sizes)) == VOCABULARIES
+
+
+def test_what_is_wrong_with_one_of_several_runs_is_said() -> None:
+    words = "--model Qwen/Qwen3-8B --train_type full --torch_dtype bfloat16 --max_length 2048"
+    script = f"swift sft {words} --deepspeed zero3\nswift sft {words} --deepspeed ds/own.json\n"
+    with pytest.raises(LaunchError) as error:
+        read(launch_of({"run.sh": f"export NPROC_PER_NODE=8\n{script}"}))
+    several, missing = (each.message for each in error.value.complaints)
+    assert "starts more than one program that trains" in several
+    assert "names ds/own.json; send that file too" in missing

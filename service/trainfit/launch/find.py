@@ -26,10 +26,17 @@ DOCUMENTS = (".json", ".yaml", ".yml", ".toml")
 
 
 class SeveralRunsError(LaunchError):
-    """A launch starts more than one program that trains; each with its format."""
+    """A launch starts more than one program that trains; each with its format. `wrong` is what some
+    of them cannot be read for.
+    """
 
-    def __init__(self, message: str, runs: Sequence[tuple[Format, TrainingProgram]]) -> None:
-        super().__init__(Complaint(message))
+    def __init__(
+        self,
+        message: str,
+        runs: Sequence[tuple[Format, TrainingProgram]],
+        wrong: Sequence[Complaint] = (),
+    ) -> None:
+        super().__init__(Complaint(message), *wrong)
         self.runs = runs
 
 

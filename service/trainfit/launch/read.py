@@ -67,7 +67,9 @@ def read_launch(launch: Launch) -> LaunchReading:
 
 
 def _of_each_run(launch: Launch, error: SeveralRunsError) -> LaunchError:
-    """What is wrong with each run of a script, where it is the same; else that it has several."""
+    """What is wrong with each run of a script, where it is the same; else that it has several, and
+    what is wrong with any.
+    """
     wrong: list[LaunchError] = []
     for run in error.runs[:MAX_RUNS]:
         try:
@@ -75,7 +77,10 @@ def _of_each_run(launch: Launch, error: SeveralRunsError) -> LaunchError:
         except LaunchError as why:
             wrong.append(why)
     same = len({str(each) for each in wrong}) == 1 and len(wrong) == len(error.runs)
-    return wrong[0] if same else error
+    if same:
+        return wrong[0]
+    complaints = dict.fromkeys(each for why in wrong for each in why.complaints)
+    return SeveralRunsError(error.complaints[0].message, error.runs, tuple(complaints))
 
 
 def _without_arguments(launch: Launch, error: LaunchError) -> Launch | None:
