@@ -117,15 +117,15 @@ def images_of(model: Model, spec: Spec) -> dict[str, Any]:
     shape = spec.mbs * spec.images, vision.num_channels, height, width
     as_is = spec.model_type == "llama4"
     dtype = next(model.module.parameters()).dtype if as_is else torch.float32
-    return {"pixel_values": torch.zeros(*shape, dtype=dtype), **sizes_of(spec, shape)}
+    if spec.model_type == "llava_next":
+        sizes = [(2 * height, 2 * width)] * shape[0]
+        return {"pixel_values": torch.zeros(shape[0], TILES, *shape[1:]), "image_sizes": sizes}
+    known = {"image_sizes": [(height, width)] * shape[0]} if spec.model_type == "mistral3" else {}
+    return {"pixel_values": torch.zeros(*shape, dtype=dtype), **known}
 
 
-def sizes_of(spec: Spec, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Height and width of each image, for models that ask for them."""
-    if spec.model_type not in ("mistral3",):
-        return {}
-    images, _, height, width = shape
-    return {"image_sizes": [(height, width)] * images}
+TILES = 5
+"""An image twice as high and as wide as the tower's: in four, and as a whole."""
 
 
 def planes(size: Any) -> tuple[int, int]:

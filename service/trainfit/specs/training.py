@@ -430,9 +430,10 @@ class Training(Part):
         None,
         description="Tokens of each sample that stand for images, or for sounds where the model "
         "hears, as the text reads them: an image of Qwen-VL's makes one of four patches, of Gemma "
-        "3's one of sixteen; a clip of up to 30 seconds counts as whole, as the tower reads it: "
-        "375 of Voxtral's, 750 of Qwen2-Audio's. 0: none. Unset: not known, so that bounds span "
-        "from none to all of a sample, or a warning says that they do not.",
+        "3's one of sixteen, a tile of LLaVA-NeXT's 576, padding among them; a clip of up to 30 "
+        "seconds counts as whole, as the tower reads it: 375 of Voxtral's, 750 of Qwen2-Audio's. "
+        "0: none. Unset: not known, so that bounds span from none to all of a sample, or a warning "
+        "says that they do not.",
     )
     peft: Annotated[Peft | None, OUTSIDE_NANOTRON] = Field(None)
     frozen: Annotated[Names, OUTSIDE_NANOTRON] = Field(

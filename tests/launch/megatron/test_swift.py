@@ -171,6 +171,31 @@ def test_a_model_without_a_tower_has_none_to_freeze() -> None:
     assert found.field("/framework/tower_impl") is None
 
 
+@pytest.mark.parametrize(
+    ("words", "measured_gib"),
+    [
+        ("--tensor_model_parallel_size 2 --freeze_vit true --freeze_aligner true", 72),
+        ("--tuner_type lora --target_modules all-linear --freeze_llm false", 23),
+    ],
+)
+def test_what_was_measured_of_models_that_see_lies_within(words: str, measured_gib: int) -> None:
+    """On each of two cards, by examples/megatron/multimodal/dense (full.sh, lora.sh)."""
+    command = (
+        "megatron sft --model Qwen/Qwen2.5-VL-7B-Instruct "
+        "--sequence_parallel true --packing true --micro_batch_size 1 --global_batch_size 4 "
+        "--recompute_granularity full --recompute_method uniform --recompute_num_layers 1 "
+        f"--max_length 2048 {FUSED} {words}"
+    )
+    env = {"NPROC_PER_NODE": "2", "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+    launch = {"argv": command.split(), "env": env, "gpu": "H100-80GB"}
+    found = fit_check({"launch": launch}, suggest=False)
+    assert found.verdict == "fits"
+    assert found.estimate is not None
+    device = found.estimate.binding.device_bytes
+    assert device.low < measured_gib * 2**30 < device.high
+    assert abs(device.expected / 2**30 / measured_gib - 1) < 0.03
+
+
 @pytest.mark.parametrize("words", ["--rlhf_type dpo", ""])
 def test_what_rlhf_does_besides_is_told(words: str) -> None:
     command = f"megatron rlhf {words} --model Qwen/Qwen2.5-7B --max_length 2048 --lr 1e-5"

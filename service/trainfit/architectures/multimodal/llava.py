@@ -33,7 +33,14 @@ def llava(config: Config) -> ModelSpec:
 
 
 def llava_next(config: Config) -> ModelSpec:
-    return _with_newline(config, text_spec(config, "llama"), _clip(config), promoted=False)
+    """Tiles of an image, and the whole of it, are read as images are; what pads them is cut from
+    the tokens behind the projector. Source: modeling_llava_next.py (pack_image_features).
+    """
+    text, features = text_spec(config, "llama"), _clip(config)
+    whole = _with_newline(config, text, features, promoted=False)
+    projector = feature_projector(config, features.width, text.hidden_size)
+    encoder = _read_by(config, features, text.hidden_size)
+    return whole.model_copy(update={"projector_parameters": projector, "encoder": encoder})
 
 
 def llava_next_video(config: Config) -> ModelSpec:

@@ -18,6 +18,7 @@ TOLD_APART = (
     "internvl",
     "llama4",
     "llava",
+    "llava_next",
     "mistral3",
     "paligemma",
     "qwen2_5_vl",

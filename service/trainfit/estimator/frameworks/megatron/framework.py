@@ -15,6 +15,7 @@ from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.ranks import adapters_of
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.frameworks.megatron.requests.known import is_traced
+from trainfit.estimator.frameworks.megatron.towers import BOTH, frozen_towers
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
@@ -126,10 +127,13 @@ def trains(plan: MegatronPlan) -> Trained:
 
 
 def stray_permille(plan: MegatronPlan) -> int:
-    """Runs of plain pipelines without mixers and towers were measured."""
+    """Runs of plain pipelines without mixers were measured, and none with a tower that is trained:
+    a frozen one keeps nothing beside the text's step.
+    """
     mixers = any(isinstance(block, Recurrence) for block in plan.model.blocks)
-    followed = plan.model.encoder is not None and plan.batch.image_tokens != 0
-    plain = not (mixers or followed)
+    sees = plan.model.encoder is not None and plan.batch.image_tokens != 0
+    learns = sees and frozen_towers(run_of(plan)) != BOTH
+    plain = not (mixers or learns)
     measured = plan.layout.pipeline.schedule in ("1f1b", "interleaved") and plain
     return LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE
 
