@@ -55,3 +55,18 @@ def test_it_is_open_where_nothing_decides_it(release: str | None, attention: str
 def test_the_environment_counts_before_releases(mode: str) -> None:
     command = f"env CUDA_MODULE_LOADING={mode} torchrun"
     assert loading(f"{SINCE} torch==2.4.1", command=command) == mode.lower()
+
+
+@pytest.mark.parametrize(("torch", "mode"), [("2.4.1", "eager"), ("2.6.0", "lazy")])
+def test_the_default_is_that_of_its_cuda(torch: str, mode: str) -> None:
+    command = "env CUDA_MODULE_LOADING=DEFAULT torchrun"
+    assert loading(f"{BEFORE} torch=={torch}", command=command) == mode
+
+
+def test_a_variable_of_which_nothing_is_known_leaves_it_open() -> None:
+    script = "export CUDA_MODULE_LOADING=$1\ntorchrun --nproc_per_node=1 train.py --bf16=true "
+    script += "--model_name_or_path=meta-llama/Llama-3.1-8B --per_device_train_batch_size=2 "
+    script += "--max_length=2048 --attn_implementation=flash_attention_2\n"
+    release = f"{SINCE} torch==2.4.1"
+    read = read_launch(launch_of({"run.sh": script}, ["bash", "run.sh"], framework_version=release))
+    assert FIELD not in read.job["framework"]
