@@ -117,3 +117,14 @@ def test_a_micro_batch_of_a_dynamic_size_is_one_of_its_tokens() -> None:
 @pytest.mark.parametrize("command", [OLDER.partition("-- ")[2], NEWER])
 def test_no_key_goes_unnoticed(command: str) -> None:
     assert check_every_key(launch_of(argv=command.split())) > 3
+
+
+def test_an_engine_that_is_awake_has_its_share_of_the_cards() -> None:
+    older = OLDER + "--colocate_all_models --vllm_gpu_memory_utilization 0.45 "
+    newer = NEWER.replace("--vllm.enable_sleep", "--vllm.gpu_memory_utilization 0.45")
+    for command, key in ((older, "vllm_num_engines"), (newer, "vllm.num_engines")):
+        (engine,) = [each for each in of(command).account.bounded if each.key == key]
+        assert (engine.share, engine.bytes) == (0.45, 8 * 2**30)
+    apart = of(OLDER + "--vllm_gpu_memory_utilization 0.9 ")
+    assert [each.direction for each in apart.account.bounded] == ["lowers"]
+    assert not apart.unsupported

@@ -511,3 +511,18 @@ def test_one_card_for_all_has_an_engine_awake() -> None:
 
 def test_a_script_that_prepares_a_node_starts_no_training() -> None:
     assert learned(ray_node_setup=NODE_SETUP).job == learned().job
+
+
+def test_a_module_of_swift_is_its_command() -> None:
+    """torchrun is given what `swift rlhf` would start, which is read the same."""
+    more = (
+        "--max_length 4096 --use_vllm true --vllm_mode colocate --vllm_gpu_memory_utilization 0.8"
+    )
+    command = RLHF.replace("TYPE", "grpo")
+    plain = rlhf("grpo", more)
+    text = (
+        f"torchrun --nproc_per_node=2 {command.replace('swift rlhf', '-m swift.cli.rlhf')} {more}"
+    )
+    found = read(launch_of({"run.sh": text}))
+    assert found.job == plain.job
+    assert found.bounded == plain.bounded

@@ -71,7 +71,9 @@ class KnownScript:
         named = name.rpartition("/")[2] in self.program.split()
         if self.command is not None:
             first = program.arguments[0].text if program.arguments else None
-            return named and first == self.command and self._has_values(arguments)
+            module = f"{self.program}.cli.{self.command}"
+            runs = name == module or (named and first == self.command)
+            return runs and self._has_values(arguments)
         return named and any(mark in arguments for mark in self.marks)
 
     def _has_values(self, arguments: Collection[str]) -> bool:
