@@ -273,3 +273,42 @@ def test_adapters_may_stand_beside_a_tower_alone() -> None:
     assert answer(asked(0, peft=peft)).model.parameters.trainable == 2_621_440
     with pytest.raises(RefusedError, match="no linear of the model is called qkv"):
         answer(asked(0, peft=peft, frozen=["vision_tower"]))
+
+
+SMOL = {
+    "model_type": "smolvlm",
+    "scale_factor": 3,
+    "text_config": {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 32,
+        "vocab_size": 49280,
+    },
+    "vision_config": {
+        "model_type": "smolvlm_vision",
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+        "image_size": 384,
+        "patch_size": 14,
+    },
+}
+"""As large as SmolVLM2-2.2B."""
+
+
+def test_a_tile_of_smolvlm_makes_as_many_tokens_as_nine_patches_make_one() -> None:
+    """Each layer keeps what SigLIP's does: both inputs and norms' outputs with fp32 statistics,
+    queries, keys, values, attention's output with its logsumexp, both sides of the activation.
+    """
+    words = asked(4 * 81).model_dump(mode="json", exclude_unset=True)
+    plan = plan_of(Job.model_validate(words | {"model": {"hf_config": SMOL}}))
+    assert isinstance(plan, PytorchPlan)
+    encoder, patches, h, f = plan.model.encoder, 4 * 27**2, 1152, 4304
+    assert encoder is not None
+    parts = list(stretches.segments(encoder, 4 * 81, pytorch_legend_of(plan), pytorch_way_of(plan)))
+    layer = patches * (2 * (8 * h + 2 * f) + 2 * 8 + 4 * 16)
+    assert [each.saved for each in parts[1:28]] == [layer] * 27
+    assert parts[-1].saved == 2 * patches * h

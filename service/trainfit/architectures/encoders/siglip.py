@@ -68,7 +68,16 @@ def idefics2_vision(config: Config) -> Tower:
 
 def idefics3_vision(config: Config) -> Tower:
     positions = patches(config, 224, 32)
-    return Tower(size(config, "hidden_size", 1152), siglip_layers(config, IDEFICS3, 32, positions))
+    encoder = plain_encoder(
+        config,
+        IDEFICS3,
+        activation=config.str("hidden_act", "gelu_pytorch_tanh"),
+        patch_values=patch_pixels(config, 32),
+        image_patches=positions,
+        last_norm=True,
+    )
+    parameters = siglip_layers(config, IDEFICS3, 32, positions)
+    return Tower(size(config, "hidden_size", 1152), parameters, encoder=encoder)
 
 
 def _with_optional_head(config: Config, positions: int) -> Tower:

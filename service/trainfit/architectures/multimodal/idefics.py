@@ -14,12 +14,15 @@ from trainfit.architectures.encoders.layers import (
     count,
     layer_norm,
     linear,
+    linear_step,
     mlp,
+    projected,
     size,
 )
 from trainfit.architectures.encoders.siglip import idefics2_vision, idefics3_vision
 from trainfit.architectures.encoders.towers import tower
 from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.encoder import Projection
 
 
 def idefics2(config: Config) -> ModelSpec:
@@ -34,12 +37,23 @@ def idefics2(config: Config) -> ModelSpec:
 
 
 def idefics3(config: Config) -> ModelSpec:
-    """Idefics 3 and SmolVLM: `scale_factor` squared patches become one, by one matrix."""
+    """Idefics 3 and SmolVLM: `scale_factor` squared patches become one, by one matrix. Tiles are
+    as large as each other, so that no mask is read. Source: modeling_smolvlm.py
+    (SmolVLMVisionTransformer, SmolVLMConnector).
+    """
     features = idefics3_vision(section(config, "vision_config"))
     text = text_spec(config, "llama")
-    inputs = features.width * size(config, "scale_factor", 2) ** 2
+    together = size(config, "scale_factor", 2) ** 2
+    inputs = features.width * together
     projection = linear(inputs, text.hidden_size, bias=False)
-    return composite(config, text, features.parameters + projection)
+    encoder = projected(
+        features.encoder,
+        Projection(kind="merge", width=inputs),
+        linear_step(text.hidden_size, "proj", bias=False),
+        patches=together,
+    )
+    encoders = features.parameters + projection
+    return composite(config, text, encoders, projector=projection, encoder=encoder)
 
 
 def aria(config: Config) -> ModelSpec:

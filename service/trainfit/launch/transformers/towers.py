@@ -15,6 +15,7 @@ USUAL = {
 """The switches, and what they are where nothing says otherwise."""
 TOLD_APART = (
     "gemma3",
+    "idefics3",
     "internvl",
     "llama4",
     "llava",
@@ -26,6 +27,7 @@ TOLD_APART = (
     "qwen2_vl",
     "qwen3_vl",
     "qwen3_vl_moe",
+    "smolvlm",
     "voxtral",
 )
 """model_types whose projector is known apart from the tower."""
