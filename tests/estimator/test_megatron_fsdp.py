@@ -97,14 +97,14 @@ WIDE = SPEC | {"hidden_size": 8192, "num_attention_heads": 64, "ffn_hidden_size"
 WIDE_LAYER = 4 * 8192**2 + 3 * 8192 * 28672 + 2 * 8192
 
 
-def test_of_wide_layers_one_is_gathered_ahead_and_two_wait_for_their_reduction() -> None:
-    """Room for as many elements on their way as two layers have, beside the one that runs."""
+def test_of_wide_layers_one_is_gathered_ahead_and_one_waits_for_its_reduction() -> None:
+    """Two layers are as many elements as may be on their way, and padded for the ranks more."""
     _, beside = whole(spec=WIDE)
     assert [forward for forward, _ in beside["dense"]] == [
         BF16 * WIDE_LAYER * count for count in (2, 2, 2, 2, 2, 2, 2, 1)
     ]
     head = 8192 * VOCABULARY
-    queued = [3 * WIDE_LAYER] * 6 + [2 * WIDE_LAYER + head, WIDE_LAYER + head]
+    queued = [2 * WIDE_LAYER] * 6 + [2 * WIDE_LAYER + head, WIDE_LAYER + head]
     gathered = [WIDE_LAYER] + [2 * WIDE_LAYER] * 7
     assert [backward for _, backward in beside["dense"]] == [
         BF16 * weights + FP32 * gradients

@@ -22,7 +22,8 @@ from trainfit.estimator.placement import Content
 
 MOST_REDUCING = 1_000_000_000
 """Elements of gradients that may be on their way to be reduced, or those of two units of the mean
-size if these are more (suggested_communication_unit_size). Half as many are gathered ahead."""
+size if these are more (suggested_communication_unit_size): padded for the ranks, two such units are
+beyond that. Half as many are gathered ahead."""
 DOUBLE = 2
 """Buffers for a parameter group that stay, if there are double ones (UB_BUFFER_NUM)."""
 
@@ -124,7 +125,7 @@ class WholeUnits:
                 forward = backward = 2 * sum([each for each in own if each != pooled])
                 reduced = head + sum([trained[each] for each in group if layers[each] != pooled])
             else:
-                while sum(reducing) > most:
+                while sum(reducing) >= most:
                     reducing.popleft()
                 reducing += made
                 forward = max(
