@@ -164,6 +164,13 @@ def test_a_tower_is_frozen_unless_it_is_told_otherwise(
     assert found.field("/framework/tower_impl") == "transformers"
 
 
+def test_learning_rates_of_parts_change_nothing() -> None:
+    """Of examples/megatron/multimodal/lora_llm_vit_full/sft.sh."""
+    sees = f"--model Qwen/Qwen2.5-VL-7B-Instruct {FUSED} --freeze_vit false --freeze_aligner false"
+    rates = "--lr 1e-4 --vit_lr 1e-5 --aligner_lr 1e-5 --add_non_thinking_prefix true"
+    assert not read(f"{sees} {rates}").left_out
+
+
 def test_a_model_without_a_tower_has_none_to_freeze() -> None:
     found = read("--freeze_vit true --cross_entropy_loss_fusion true")
     assert not found.left_out
