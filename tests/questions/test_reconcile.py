@@ -353,6 +353,19 @@ def test_others_on_a_card_that_was_full_are_found(processes: str, whose: str) ->
     assert outside.rank == 0
 
 
+def test_a_cache_that_is_not_told_is_not_outside_pytorch() -> None:
+    """cudaMallocAsync says what is allocated, and nothing of what its pool holds."""
+    told = (
+        "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated"
+    )
+    told += (
+        " : 60.00 GiB\nRequested : 10.12 GiB\nDevice limit : 79.11 GiB\nFree (according to CUDA)"
+    )
+    (found,) = beside(TITAN, f"{told}: 0 bytes\n").findings
+    assert found.id == "out_of_memory"
+    assert found.message == "the card was full with 60.0 GiB allocated by PyTorch"
+
+
 @pytest.mark.parametrize(
     ("told", "message"),
     [

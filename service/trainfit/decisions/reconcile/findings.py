@@ -119,15 +119,21 @@ def _series(figures: Sequence[Figure]) -> Series:
 
 
 class HeldWhenFull(NamedTuple):
-    """Bytes that were asked for when there was no room, that PyTorch had allocated, and reserved;
-    of the process, and all that were in use on the card, where the error says it.
+    """Bytes that were asked for when there was no room, that PyTorch had allocated, and reserved
+    where the error tells it: a cache that is not PyTorch's own it does not; of the process, and all
+    that were in use on the card, where the error says it.
     """
 
     asked: int
     allocated: int
-    reserved: int
+    reserved: int | None
     process_used: int | None
     card_used: int | None
+
+    @property
+    def idle(self) -> int:
+        """Bytes that were reserved and lay between tensors, as far as the error tells them."""
+        return 0 if self.reserved is None else self.reserved - self.allocated
 
 
 def _full_memories(figures: Iterable[Figure]) -> Iterator[tuple[int | None, HeldWhenFull]]:
@@ -135,9 +141,9 @@ def _full_memories(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Held
     for rank, by_counter in errors(figures):
         bytes_of = {counter: each.bytes for counter, each in by_counter.items()}
         allocated = bytes_of.get("allocated_bytes.all.current", 0)
-        reserved = bytes_of.get(
-            "reserved_bytes.all.current", allocated + bytes_of.get("reserved_unallocated", 0)
-        )
+        reserved = bytes_of.get("reserved_bytes.all.current")
+        if reserved is None and "reserved_unallocated" in bytes_of:
+            reserved = allocated + bytes_of["reserved_unallocated"]
         capacity, free = bytes_of.get("device_capacity"), bytes_of.get("device_free")
         used = bytes_of.get("process_used")
         card = None if capacity is None or free is None else capacity - free
@@ -149,8 +155,12 @@ def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
     """One for each rank: with what its process had, or PyTorch where that is all that is known."""
     most: dict[int | None, tuple[int, str]] = {}
     for rank, full in _full_memories(figures):
-        used = full.process_used
-        held = (full.reserved, "reserved by PyTorch") if used is None else (used, "in use")
+        if full.process_used is not None:
+            held = full.process_used, "in use"
+        elif full.reserved is not None:
+            held = full.reserved, "reserved by PyTorch"
+        else:
+            held = full.allocated, "allocated by PyTorch"
         most[rank] = max(most.get(rank, held), held)
     for rank, (size, what) in most.items():
         if size:
@@ -235,19 +245,17 @@ def _in_pieces(figures: Iterable[Figure]) -> Iterator[RunFinding]:
     """
     most: dict[int | None, HeldWhenFull] = {}
     for rank, full in _full_memories(figures):
-        idle = full.reserved - full.allocated
         before = most.get(rank)
-        if before is None or idle > before.reserved - before.allocated:
+        if before is None or full.idle > before.idle:
             most[rank] = full
     for rank, full in most.items():
-        idle = full.reserved - full.allocated
-        if idle > FRAGMENTED * full.allocated:
+        if full.idle > FRAGMENTED * full.allocated:
             message = (
-                f"{gib(idle)} GiB were reserved and not allocated, in pieces of which none had "
-                f"room for {gib(full.asked)}; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
+                f"{gib(full.idle)} GiB were reserved and not allocated, in pieces of which none "
+                f"had room for {gib(full.asked)}; PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
                 "gives most of it back"
             )
-            yield RunFinding("fragmentation", message, idle, rank)
+            yield RunFinding("fragmentation", message, full.idle, rank)
 
 
 def _fragmentation(series: Series) -> Iterator[RunFinding]:
