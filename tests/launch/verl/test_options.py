@@ -408,3 +408,13 @@ def test_options_of_an_engine_change_nothing() -> None:
         f"+{engine}.sglang.chunked_prefill_size=8192",
     )
     assert trained(*words).left_out == ENGINE
+
+
+@pytest.mark.parametrize(("release", "by"), [("0.8.0", "verl"), ("v0.9.0", "verl-0.9")])
+def test_later_releases_are_read_where_they_are_named(release: str, by: str) -> None:
+    found = trained(f"{ACTOR}.entropy_coeff=0.001", framework_version=release)
+    assert found.field("/training/loss/log_probs_by") == by
+    assert found.field("/training/loss/entropy") == "compiled"
+    pads = f"{MODEL}.use_remove_padding=False"
+    assert f"{MODEL}.use_remove_padding" in trained(pads, framework_version=release).unsupported
+    assert not trained(pads, framework_version="v0.7.1").unsupported

@@ -32,3 +32,10 @@ PADS = (FIRST, "v0.2", "v0.2.0", "v0.3.0", "v0.4.0", "v0.4.1", "v0.5.0", "v0.6.0
 """Releases that keep padding unless they are told to remove it."""
 LATEST = "v0.7.0"
 RELEASES = (*PADS, LATEST)
+"""Releases that keys tell of."""
+DIVIDES_APART = "v0.9.0"
+"""Its logits over a temperature are tensors of their own."""
+BY_ENGINES = ("v0.8.0", DIVIDES_APART)
+"""Releases without the workers of before, whose engines look at all logits of padded samples."""
+LATER = ("v0.7.1", *BY_ENGINES)
+"""Releases with the same defaults that are read where they are named."""

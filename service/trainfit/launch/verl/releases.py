@@ -16,7 +16,7 @@ from importlib.resources import files
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.settings import Setting
-from trainfit.launch.verl.keys import ACTOR, ALWAYS_ENTROPY, FIRST, LATEST, PADS, RELEASES
+from trainfit.launch.verl.keys import ACTOR, ALWAYS_ENTROPY, FIRST, LATER, LATEST, PADS, RELEASES
 
 ALIKE = (
     (LATEST,),
@@ -52,8 +52,9 @@ def release_of(
 def release_named(version: str) -> str:
     """A release by its name. Raises LaunchError for one that is not known."""
     named = f"v{version.removeprefix('v')}".partition(".post")[0]
-    if named not in RELEASES:
-        raise LaunchError(Complaint(f"framework_version: of verl {', '.join(RELEASES)} are known"))
+    known = (*RELEASES, *LATER)
+    if named not in known:
+        raise LaunchError(Complaint(f"framework_version: of verl {', '.join(known)} are known"))
     return named
 
 

@@ -12,6 +12,8 @@ from trainfit.launch.verl.beside import leave_out
 from trainfit.launch.verl.keys import (
     ACTOR,
     ALWAYS_ENTROPY,
+    BY_ENGINES,
+    DIVIDES_APART,
     DTYPES,
     FSDP,
     MODEL,
@@ -75,11 +77,15 @@ def read_loss(reading: Reading, draft: Draft, release: str, *, alone: bool) -> N
     in_one = [
         each for key in fused if reading.value(key, False, flag) and (each := reading.get(key))
     ]
-    by = "verl-fused" if in_one else "verl-padded" if padded else "verl"
+    packed = "verl-0.9" if release == DIVIDES_APART else "verl"
+    by = "verl-fused" if in_one else "verl-padded" if padded else packed
     if in_one or removes:
         draft.put(LOG_PROBS_BY, by, *(in_one or removes[1:]))
     else:
         draft.default(LOG_PROBS_BY, by, whose)
+    if by == "verl-padded" and release in BY_ENGINES:
+        why = f"what verl {release} makes of the logits of padded samples is not modelled"
+        leave_out(reading, draft, padding, why)
     if by == "verl-padded":
         response = "data.max_response_length"
         if (setting := reading.get(response)) is not None:
@@ -122,11 +128,12 @@ def _read_entropy(reading: Reading, draft: Draft, release: str, by: str) -> None
     if not (asked or release in ALWAYS_ENTROPY):
         return
     pointer, whole = "/training/loss/entropy", not compiled or compiled[0]
-    if by == "verl-fused" or (by == "verl" and whole):
+    is_packed = by not in ("verl-fused", "verl-padded")
+    if by == "verl-fused" or (is_packed and whole):
         kind, told = "compiled", compiled[1:]
     else:
         kind, told = ("remade", again[1:]) if again and again[0] else ("whole", compiled[1:])
-        if parts and parts[0] and by == "verl":
+        if parts and parts[0] and is_packed:
             draft.leave_out(parts[1], "an entropy in chunks that is not compiled is not modelled")
     given = [setting for key in keys if (setting := reading.get(key)) is not None]
     if given or told:
