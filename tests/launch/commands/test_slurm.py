@@ -103,8 +103,6 @@ def test_trainer_on_its_own_makes_copies_on_each_card_of_a_node(
     [
         ('n=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | wc -l)', 32),
         ("n=$(scontrol show hostnames | wc -w)", 32),
-        # what is not known in parts is not counted
-        ("a=$(scontrol show hostnames $SLURM_JOB_NODELIST); n=$(echo $a | wc -w)", None),
         ("n=$(scontrol show hostnames other[1-3] | wc -l)", None),
     ],
 )
@@ -118,3 +116,26 @@ def test_the_name_of_a_node_is_not_known() -> None:
     body = "h=$(scontrol show hostnames $SLURM_JOB_NODELIST | head -n 1)\nsrun python t.py $h"
     (_, word) = program(run_slurm=script("--nodes=2", body=body)).words()
     assert word == "$(...)"
+
+
+@pytest.mark.parametrize(
+    "count",
+    [
+        "a=( $(scontrol show hostnames $SLURM_JOB_NODELIST) ); n=${#a[@]}",
+        "a=$(scontrol show hostnames $SLURM_JOB_NODELIST); b=($a); n=${#b[*]}",
+        "a=$(scontrol show hostnames $SLURM_JOB_NODELIST); n=$(echo $a | wc -w)",
+        'a=$(scontrol show hostnames "$SLURM_JOB_NODELIST"); n=$(echo "$a" | wc -l)',
+        "n=0; for h in $(scontrol show hostnames $SLURM_JOB_NODELIST); do n=$((n + 1)); done",
+    ],
+)
+def test_names_of_nodes_are_counted_though_they_are_not_known(count: str) -> None:
+    body = f"{count}\ntorchrun --nnodes $n --nproc_per_node 8 t.py"
+    assert num_gpus(program(run_slurm=script("--nodes=4", body=body))) == 32
+
+
+@pytest.mark.parametrize("value", ["${a[0]}", "${#a}", "${a[0]%%-*}"])
+def test_what_a_node_is_called_is_not_known(value: str) -> None:
+    text = f"#SBATCH --nodes=4\na=( $(scontrol show hostnames) )\nn={value}\n"
+    text = text.replace("hostnames)", "hostnames $SLURM_JOB_NODELIST)")
+    found = program(run_sh=f"{text}torchrun --nnodes $n --nproc_per_node 8 t.py\n")
+    assert num_gpus(found) is None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.piece import NODE, Piece
 from trainfit.launch.shell.text import Text
 
 BLANKS = " \t\n"
@@ -90,9 +90,13 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
     return Piece(piece.text[start:end], piece.file, piece.line)
 
 
+ONE_WORD = (None, NODE)
+"""Why a piece may not be known that is a word, or a part of one, all the same."""
+
+
 def text_of(stretches: Sequence[FieldPart]) -> Text:
     """A word as text. It spreads where something in it is neither known nor quoted."""
-    spreads = any(each.piece.unknown is not None and not each.quoted for each in stretches)
+    spreads = any(each.piece.unknown not in ONE_WORD and not each.quoted for each in stretches)
     kept = tuple(_joined([each.piece for each in stretches]))
     return Text(kept or (stretches[0].piece,), spreads)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+NODE = "the name of a node is known only where it runs"
+"""Why the name of a node is not known, which is one word whatever it is."""
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import files
 from trainfit.launch.shell.flow import Status
-from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.piece import NODE, Piece
 from trainfit.launch.shell.text import NotKnownError, Text
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
     return 0
 
 
-NODE, _HOST = "the name of a node is known only where it runs", "$(hostname)"
+_HOST = "$(hostname)"
 _OF_THE_JOB = ("${SLURM_JOB_NODELIST}", "${SLURM_NODELIST}", "$SLURM_JOB_NODELIST")
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import files, unclear
 from trainfit.launch.shell.expansion import UNNAMED
+from trainfit.launch.shell.fields import ONE_WORD
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.state import (
@@ -153,8 +154,8 @@ def output(script: ShellScript, substitution: Substitution) -> Text:
         why = f"{_short(substitution.written)} is a file only while the script runs"
         return Text.at(place, UNNAMED, why)
     script.substituted = status
-    if text.unknown is not None:
-        why = text.unknown
+    if any(each.unknown not in ONE_WORD for each in text.pieces):
+        why = str(text.unknown)
         if why.endswith(_NOT_RUN):
             counts = _COUNTS_GPUS.search(substitution.written)
             why = f"{_short(substitution.written)}{_NOT_RUN}{_OF_A_NODE if counts else ''}"
