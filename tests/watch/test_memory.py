@@ -181,7 +181,12 @@ class OutOfMemoryError(RuntimeError):
 
 
 @pytest.mark.parametrize(
-    "error", [OutOfMemoryError("CUDA out of memory."), RuntimeError("CUDA out of memory. Tried")]
+    "error",
+    [
+        OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("CUDA out of memory. Tried"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    ],
 )
 def test_a_full_memory_leaves_a_question(error: Exception, tmp_path: Path) -> None:
     card = Card()

@@ -179,10 +179,14 @@ class MemoryWatch:
             warnings.warn(str(self.foretold), MemoryWarning, stacklevel=4)
 
 
+NO_ROOM = ("out of memory", "_STATUS_ALLOC_FAILED")
+"""Words of errors that have no class of their own: those of the driver, and of cuBLAS and cuDNN."""
+
+
 def is_full_memory(error: BaseException) -> bool:
-    """Whether no room was found: PyTorch's own error, or that of an older release."""
+    """Whether no room was found: PyTorch's own error, that of an older release, or a library's."""
     named = type(error).__name__ == "OutOfMemoryError"
-    return named or (isinstance(error, RuntimeError) and "out of memory" in str(error))
+    return named or (isinstance(error, RuntimeError) and any(e in str(error) for e in NO_ROOM))
 
 
 def _compared(each: ComparedFigure) -> str:
