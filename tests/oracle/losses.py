@@ -23,7 +23,7 @@ IGNORED = -100
 def loss_of(model: Model, run: Any, spec: Spec, ids: Any, labels: Any, **inputs: Any) -> Any:
     """(loss, what the caller may keep) of a forward. `run` is the model as strategies wrap it."""
     if spec.loss == "reward":
-        return loss_of_trainer(run, ids)
+        return loss_of_trainer(run, ids, spec)
     if spec.loss == "preference":
         return loss_of_preferences(model, run, ids, spec)
     if spec.verl:

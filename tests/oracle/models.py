@@ -24,6 +24,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from tests.oracle.spec import Lora, Spec
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+AUTOCAST = {"autocast": torch.bfloat16, "autocast_fp16": torch.float16}
+"""What products are narrowed to, of parameters in fp32."""
 FINAL_NORMS = ("norm", "final_layernorm", "final_layer_norm", "ln_f", "norm_f")
 
 

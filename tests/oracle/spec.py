@@ -159,6 +159,11 @@ class Spec:
             raise SpecError(contradiction)
         return spec
 
+    @property
+    def by_trainer(self) -> bool:
+        """Whether a trainer of TRL computes the loss of what the model answers."""
+        return self.loss in ("reward", "preference", "policy") and not self.verl
+
     def contradiction(self) -> str | None:
         """Why the step cannot be run, if it cannot."""
         if self.lora and self.virtual_tokens:

@@ -21,7 +21,7 @@ from tests.oracle.expert_parallel import (
 from tests.oracle.fakes import faithful_fakes
 from tests.oracle.kernels import cuda_kernels
 from tests.oracle.losses import loss_of
-from tests.oracle.models import Model, build, images_of
+from tests.oracle.models import AUTOCAST, Model, build, images_of
 from tests.oracle.optimizers import Updates
 from tests.oracle.pipeline import Pipeline, alone
 from tests.oracle.recompute import apply_recompute, offloading
@@ -29,8 +29,6 @@ from tests.oracle.spec import Spec
 from tests.oracle.strategies import Spread, apply_fsdp, fsdp_roles, process_group
 from tests.oracle.tensor_parallel import apply_tensor_parallel
 from tests.oracle.tracker import Tracker
-
-AUTOCAST = {"autocast": torch.bfloat16, "autocast_fp16": torch.float16}
 
 
 def measure(spec: Spec, real: bool = False) -> Measured:
@@ -162,5 +160,6 @@ class MicroBatches:
                     self._tracker.name(parameter.grad, "grad")
 
     def _autocast(self) -> Any:
-        dtype = AUTOCAST.get(self._spec.dtype)
+        """Around model and loss, unless a trainer has it around the model alone."""
+        dtype = None if self._spec.by_trainer else AUTOCAST.get(self._spec.dtype)
         return nullcontext() if dtype is None else torch.autocast("cpu", dtype=dtype)

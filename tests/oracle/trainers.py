@@ -15,16 +15,17 @@ from typing import Any
 
 import torch
 
-from tests.oracle.models import Model
+from tests.oracle.models import AUTOCAST, Model
 from tests.oracle.spec import Spec
 
 
-def loss_of_trainer(run: Any, ids: Any) -> tuple[Any, Any]:
+def loss_of_trainer(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
     """(loss, what the caller may keep) of a batch of samples, the chosen ones first. No sample is
     shorter than another, so that nothing has to be masked.
     """
     from trl import RewardTrainer
 
+    prepare(spec, run)
     trainer = stub(RewardTrainer, args=SimpleNamespace(center_rewards_coefficient=None))
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     return trainer.compute_loss(without_mask(run), inputs), None
@@ -38,8 +39,9 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
 
     if not trl.__version__.startswith(spec.trl):
         raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
-    if spec.dtype.startswith("autocast"):
-        widen_logits(run, model.reference)
+    if hasattr(trl.trainer.utils, FUSED):
+        tile(run, model.reference)
+    prepare(spec, run, model.reference)
     inputs = batch_of(ids)
     if spec.trainer == "KTOTrainer":
         return loss_of_samples(run, model.reference, ids, spec), None
@@ -53,8 +55,6 @@ def loss_of_preferences(model: Model, run: Any, ids: Any, spec: Spec) -> tuple[A
     if hasattr(trl.DPOTrainer, "concatenated_forward"):
         with all_ones(run, model.reference):
             return trainer.get_batch_loss_metrics(run, inputs)[0], None
-    if hasattr(trl.trainer.utils, FUSED):
-        tile(run, model.reference)
     names = {"input_ids", "attention_mask", "completion_mask", *(f"ref_{name}" for name in before)}
     with all_ones(run, model.reference):
         read = {name: inputs[name] for name in names & inputs.keys()}
@@ -109,10 +109,9 @@ def loss_of_policy(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
 
     if not trl.__version__.startswith(spec.trl):
         raise ValueError(f"this row is of TRL {spec.trl}, not of {trl.__version__}")
-    if spec.dtype.startswith("autocast"):
-        widen_logits(run)
     if hasattr(trl.trainer.utils, FUSED):
         tile(run)
+    prepare(spec, run)
     settings = {
         "args": SimpleNamespace(delta=None, use_bias_correction_kl=False, report_to=[]),
         "beta": 0.0,
@@ -152,13 +151,18 @@ def class_of(spec: Spec) -> Any:
     return kind
 
 
-def widen_logits(*modules: Any) -> None:
-    """Have models answer in fp32, as accelerate does under autocast."""
-    convert_to_fp32 = import_module("accelerate.utils").convert_to_fp32
+def prepare(spec: Spec, *modules: Any) -> None:
+    """Have models run under autocast and answer in fp32, as accelerate's prepare_model has them:
+    what autocast has narrowed goes when a model's forward returns, before the loss.
+    """
+    if spec.dtype not in AUTOCAST:
+        return
+    answering_in_fp32 = import_module("accelerate.utils").convert_outputs_to_fp32
     for each in modules:
-        if each is not None and not getattr(each, "answers_in_fp32", False):
-            each.register_forward_hook(lambda _module, _given, output: convert_to_fp32(output))
-            each.answers_in_fp32 = True
+        if each is not None and not getattr(each, "is_prepared", False):
+            under = torch.autocast("cpu", dtype=AUTOCAST[spec.dtype])
+            each.forward = answering_in_fp32(under(each.forward))
+            each.is_prepared = True
 
 
 FUSED = "add_fused_lm_head"

@@ -42,6 +42,10 @@ class Segment(NamedTuple):
     """Weight gradients that its backward leaves behind."""
     cached: int = 0
     """Held until the forward of the whole model returns."""
+    narrowed: int = 0
+    """Weights that autocast has narrowed, held until it ends."""
+    apart: tuple[Moment, ...] = ()
+    """Its highest forward until autocast ends, and behind that, where it ends on the way."""
     received: Moment | None = None
     """The highest backward where the gradient that came is held until all of it is through, unless
     it is the same.
@@ -78,10 +82,17 @@ def add_up(groups: tuple[Group, ...], modules: frozenset[str]) -> Table:
     return [[_sums(operation, modules) for operation in group] for group in groups]
 
 
-def walk(name: SegmentName, table: Table, gradient: int, before_last: int = 0) -> Segment:
+def walk(
+    name: SegmentName,
+    table: Table,
+    gradient: int,
+    before_last: int = 0,
+    within: int | None = None,
+) -> Segment:
     """What a stretch saves and its highest moments, forward and backward. `gradient` is the bytes
     of the one that flows along the residual stream while the stretch runs backward. So many groups
-    stand `before_last` of those that add to it: while they run it is another one than came.
+    stand `before_last` of those that add to it: while they run it is another one than came. So many
+    operations are `within` autocast, where it ends on the way.
     """
     flat = [sums for group in table for sums in group]
     saved = sum([sums.saved for sums in flat])
@@ -91,7 +102,10 @@ def walk(name: SegmentName, table: Table, gradient: int, before_last: int = 0) -
     if before_last:
         beside = sum(map(len, table[:before_last]))
         received = _backward(flat, saved, gradient, beside)
-    return Segment(name, saved, _forward(table), highest, made, received=received)
+    whole, apart = _forward(table), tuple[Moment, ...]()
+    if within is not None:
+        apart = _forward(table, end=within), _forward(table, start=within)
+    return Segment(name, saved, whole, highest, made, apart=apart, received=received)
 
 
 def _sums(operation: BlockOperation, modules: frozenset[str]) -> Sums:
@@ -125,18 +139,21 @@ def _first_of(names: tuple[str, ...], modules: frozenset[str]) -> str:
     return ""
 
 
-def _forward(table: Table) -> Moment:
+def _forward(table: Table, start: int = 0, end: int | None = None) -> Moment:
+    """The highest of all operations, or of those from the `start`-th to before the `end`-th."""
     highest, best = -1, Moment("", 0, 0)
-    live = 0
+    live = index = 0
     for group in table:
         held = 0
         for sums in group:
             live += sums.saved
             held += sums.held
             borrowed = sums.forward + sums.dropped
-            if live + held + borrowed > highest:
+            looked_at = index >= start and (end is None or index < end)
+            if looked_at and live + held + borrowed > highest:
                 highest = live + held + borrowed
                 best = Moment(sums.name, live + held, borrowed, sums.kind)
+            index += 1
     return best
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.estimator.trace.test_references import plan, recorded
+from tests.estimator.trace.test_references import LAYER, narrowed_when_made, plan, recorded
 from trainfit.estimator.blocks.head.policy import BY
 from trainfit.estimator.estimate import estimate
 from trainfit.resolve.findings import RefusedError
@@ -29,11 +29,26 @@ def allocated(of: PytorchPlan) -> int:
     return stage.allocated_bytes.expected
 
 
+@pytest.mark.parametrize("recompute", [{}, {"recompute": {"granularity": "full"}}])
 @pytest.mark.parametrize("precision", ["bf16-pure", "fp32", "autocast-bf16"])
 @pytest.mark.parametrize("by", WAYS)
-def test_as_much_is_asked_for_as_the_ledger_says(by: str, precision: str) -> None:
-    made, expected = recorded(policy(by, precision=precision, micro_batch_size=4))
+def test_as_much_is_asked_for_as_the_ledger_says(
+    by: str, precision: str, recompute: dict[str, Any]
+) -> None:
+    training = {"precision": precision, **recompute}
+    made, expected = recorded(policy(by, micro_batch_size=4, **training))
     assert made.peak_bytes == expected
+
+
+def test_verls_actor_has_autocast_around_its_loss_as_well() -> None:
+    """TRL leaves it to the model: what that has narrowed is gone when logits are looked at."""
+    training: dict[str, Any] = {"precision": "autocast-bf16"}
+    training |= {"recompute": {"granularity": "full"}}
+    head = 2 * ROWS * 1024
+    of_trl, _ = recorded(policy("trl-grpo-1.0", **training))
+    of_verl, _ = recorded(policy("verl-0.9", **training))
+    assert narrowed_when_made(of_trl, "logits in fp32") == head
+    assert narrowed_when_made(of_verl, "logits over the temperature") == head + 2 * 3 * LAYER
 
 
 @pytest.mark.parametrize(

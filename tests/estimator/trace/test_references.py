@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trainfit.estimator.allocator import Allocate
+from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.pytorch.framework import trace
@@ -15,6 +15,7 @@ from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import place
+from trainfit.estimator.tensors import Role
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -73,25 +74,73 @@ def recorded(of: PytorchPlan) -> tuple[Trace, int]:
 
 
 @pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("recompute", [{}, {"recompute": {"granularity": "full"}}])
 @pytest.mark.parametrize("precision", ["bf16-pure", "autocast-bf16"])
 @pytest.mark.parametrize("by", BY)
-def test_as_much_is_asked_for_as_the_ledger_says(by: str, precision: str, reference: str) -> None:
+def test_as_much_is_asked_for_as_the_ledger_says(
+    by: str, precision: str, recompute: dict[str, Any], reference: str
+) -> None:
     """Where one kernel reads the reference's logits, what its head reads is beside these at the
     highest moment, which the ledger leaves out.
     """
-    made, expected = recorded(plan(by, reference, {"precision": precision}))
+    training = {"precision": precision, **recompute}
+    made, expected = recorded(plan(by, reference, training))
     read = 2 * 512 * 1024 * (2 if precision == "bf16-pure" else 4)
     assert expected <= made.peak_bytes <= expected + read * BY[by].fused
 
 
 @pytest.mark.parametrize(
-    "training", [{"recompute": {"granularity": "full"}}, {"num_microbatches": 2}]
+    "training",
+    [
+        {"recompute": {"granularity": "full"}},
+        {"num_microbatches": 2},
+        {"recompute": {"granularity": "full"}, "precision": "autocast-bf16"},
+        {"recompute": {"granularity": "full"}, "precision": "autocast-bf16", "num_microbatches": 2},
+    ],
 )
 @pytest.mark.parametrize("reference", REFERENCES)
 @pytest.mark.parametrize("gpus", [1, 4])
 def test_so_it_is_however_a_step_runs(gpus: int, reference: str, training: dict[str, Any]) -> None:
     made, expected = recorded(plan("trl-0.19", reference, training, gpus))
     assert made.peak_bytes == expected
+
+
+LAYER = 2 * (1024 + 512) * 1024 + 3 * 2816 * 1024
+"""Elements of its weights that a product reads."""
+
+
+@pytest.mark.parametrize(
+    ("by", "made_by_loss", "narrowed"),
+    [
+        ("trl-0.12", "log-probabilities", 0),
+        ("trl-1.6", "logits in fp32", 0),
+        ("llama-factory", "log-probabilities", 0),
+        ("trl-1.15", "log-sum-exp", 3 * LAYER),
+    ],
+)
+def test_what_autocast_has_narrowed_is_gone_before_a_loss_behind_the_model(
+    by: str, made_by_loss: str, narrowed: int
+) -> None:
+    """A head in tiles computes it within. The head's own copy is saved for its backward."""
+    training = {"precision": "autocast-bf16", "recompute": {"granularity": "full"}}
+    made, _ = recorded(plan(by, "copy", training))
+    head = 32_000 * 1024 if by != "trl-1.15" else 0
+    assert narrowed_when_made(made, made_by_loss) == 2 * (narrowed + head)
+
+
+def narrowed_when_made(trace: Trace, name: str) -> int:
+    """Bytes of weights that autocast has narrowed and that are there when a tensor is made."""
+    held = dict[object, int]()
+    for request in trace.later:
+        if isinstance(request, Free):
+            held.pop(request.tensor, None)
+        elif isinstance(request, Allocate) and request.tensor in trace.tensors:
+            tensor = trace.tensors[request.tensor]
+            if tensor.name == name:
+                return sum(held.values())
+            if tensor.role is Role.CACHED_BY_AUTOCAST:
+                held[request.tensor] = request.nbytes
+    raise LookupError(name)
 
 
 def test_a_copy_is_loaded_matrix_by_matrix_behind_the_policy() -> None:

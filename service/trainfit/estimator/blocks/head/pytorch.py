@@ -7,6 +7,7 @@ liger_kernel/ops/fused_linear_cross_entropy.py, TRL's trainer/sft_trainer.py
 (GenericForSequenceClassification), cut_cross_entropy's cce.py and cce_backward.py.
 """
 
+from collections.abc import Sequence
 from math import ceil
 
 from trainfit.estimator.blocks.head import actor, preference
@@ -17,7 +18,7 @@ from trainfit.estimator.operations.pytorch import Modules, Parts
 from trainfit.estimator.operations.widths import FP32, INT32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
-from trainfit.resolve.pytorch.plan import PolicyLoss
+from trainfit.resolve.pytorch.plan import PolicyLoss, PytorchStep
 
 
 def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False) -> None:
@@ -57,6 +58,27 @@ def head(step: Modules, x: Tensor, gathered: Tensor, *, in_forward: bool = False
             made = _output_layer(step, x, gathered, n)
             held = (gathered,) if in_forward and not step.keeps(gathered) else ()
             _cross_entropy(step, n, made, held)
+
+
+def within_autocast(kinds: Sequence[OperationKind | None], step: PytorchStep) -> int | None:
+    """How many of a head's operations of these `kinds` are over when autocast ends, and lets go of
+    the weights that it has narrowed; None: all of them.
+
+    transformers leaves autocast to accelerate, which wraps a model's forward in it: a loss of what
+    the model answers is computed behind it, and a head in tiles is a part of the forward. TRL's
+    trainers wrap their loss only where they have made 4-bit models' adapters bf16 before, of which
+    autocast narrows none. verl's actor wraps all. Sources: accelerate's accelerator.py
+    (prepare_model); transformers' trainer.py (autocast_smart_context_manager);
+    torch/amp/autocast_mode.py (__exit__); TRL's trainer/dpo_trainer.py, kto_trainer.py,
+    orpo_trainer.py, cpo_trainer.py (compute_loss) and grpo_trainer.py at 0.11 and every minor
+    release since 0.16, trainer/utils.py (add_fused_lm_head); LLaMA-Factory's
+    train/dpo/trainer.py and train/kto/trainer.py; ms-swift's rlhf_trainers/rlhf_mixin.py; verl's
+    workers/engine/fsdp/transformer_impl.py (forward_step).
+    """
+    by = step.preference or step.policy
+    if by is None or by.by.startswith("verl"):
+        return None
+    return kinds.index(OperationKind.LOSS) + (by.by == "trl-1.15")
 
 
 def _of_policy(step: Modules, x: Tensor, gathered: Tensor, by: PolicyLoss) -> None:

@@ -71,8 +71,17 @@ def one_after_another(parts: list[Segment]) -> Segment:
         backward = max(backward, moment._replace(kept=kept), key=_total)
         gradients += part.gradients
     last = parts[-1]
-    cached = sum(part.cached for part in parts)
-    return Segment(last.name, saved, forward, backward, gradients, cached, last.received)
+    cached, narrowed = sum(part.cached for part in parts), sum(part.narrowed for part in parts)
+    return Segment(
+        last.name,
+        saved,
+        forward,
+        backward,
+        gradients,
+        cached,
+        narrowed,
+        received=last.received,
+    )
 
 
 def _total(moment: Moment) -> int:

@@ -123,9 +123,14 @@ class PytorchLedger:
         segments: Mapping[SegmentName, Segment] = {
             "embedding": with_tower(looked_up, self.numbers, plan),
             "final_norm": self._segment("final_norm", norm, gradient=0),
-            "head": self._segment("head", last, gradient=0),
+            "head": self._head_segment(last),
         }
         return segments, logits
+
+    def _head_segment(self, table: Table) -> Segment:
+        kinds = [sums.kind for group in table for sums in group]
+        within = head.within_autocast(kinds, self.plan.step)
+        return self._segment("head", table, gradient=0, within=within)
 
     @cached_property
     def _ran(self) -> list[Ran]:
@@ -273,14 +278,22 @@ class PytorchLedger:
         return operations[: len(kinds) - 1 - kinds[::-1].index(OperationKind.PRODUCT)]
 
     def _segment(
-        self, name: SegmentName, table: Table, gradient: int | None = None, before_last: int = 0
+        self,
+        name: SegmentName,
+        table: Table,
+        gradient: int | None = None,
+        before_last: int = 0,
+        within: int | None = None,
     ) -> Segment:
-        """A stretch through which the gradient of the residual stream flows, unless said else."""
+        """A stretch through which the gradient of the residual stream flows, unless said else. So
+        many operations are `within` autocast, where it ends on the way.
+        """
         if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
             table = [[_passing(sums, self._stepped) for sums in group] for group in table]
         if self.plan.step.offload_activations:
             table = [[_offloaded(sums) for sums in group] for group in table]
-        return walk(name, table, self.numbers.act if gradient is None else gradient, before_last)
+        gradient = self.numbers.act if gradient is None else gradient
+        return walk(name, table, gradient, before_last, within)
 
     def _layer(self, kind: int, table: LayerTable) -> Segment:
         return self._framed(kind, table, table.table, table.before_last)
@@ -311,7 +324,7 @@ class PytorchLedger:
 
     def _run_again(self, kind: int, segment: Segment, table: LayerTable) -> Segment:
         """A checkpointed layer keeps its input [n', h], and what its policy says; autocast keeps
-        its narrow weights until the end of the forward. A reentrant one has a backward of its own,
+        its narrow weights until it ends. A reentrant one has a backward of its own,
         whose caller holds what was made again and the gradient that came until it is through
         (torch/utils/checkpoint.py: CheckpointFunction.backward); another one runs again when the
         first tensor that was saved is read, beside the gradients that were made by then.
@@ -331,7 +344,7 @@ class PytorchLedger:
         output = act if reentrant else 0
         gradients = act if reentrant else act + before
         again = rerun(segment.name, [segment], kept, gradients, cached=cached, output=output)
-        return again._replace(cached=table.narrowed if self._trains(kind) else 0)
+        return again._replace(narrowed=table.narrowed if self._trains(kind) else 0)
 
     def _reductions(self, kind: int) -> int:
         """Tensors [n', h] of a layer that tensor-parallel ranks reduce, one behind each block, and

@@ -19,6 +19,7 @@ from trainfit.estimator.frameworks.pytorch.stretch_passes import (
     PassesByStretch,
     StretchPasses,
     operations,
+    release_cached,
 )
 from trainfit.estimator.ledger import BlockOperation
 from trainfit.estimator.placement import Content
@@ -94,6 +95,17 @@ class RecordedRank(ABC):
         if adapters is not None and operation.adapted:
             yield adapters.rank * inputs * adapters.element_bytes
             yield adapters.rank * outputs * adapters.element_bytes
+
+    def _behind_autocast(
+        self,
+        passes: Sequence[StretchPasses],
+        here: Sequence[dict[Tensor, HeldTensor]],
+        number: str,
+    ) -> None:
+        """Autocast ends, and what of the head's forward stands behind it runs, with a reference."""
+        release_cached(self._recorder, zip(passes, here, strict=True))
+        self._recorder.run(passes[-1].behind_autocast, here[-1])
+        self._after_reference(passes[-1], here[-1], number)
 
     def _after_reference(
         self, passes: StretchPasses, here: dict[Tensor, HeldTensor], number: str

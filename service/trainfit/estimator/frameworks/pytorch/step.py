@@ -122,25 +122,31 @@ class MicroBatchStep:
 
     def _forward(self) -> Iterator[Live]:
         """What was gathered for a unit stays in its buffer until the next unit is gathered. With
-        expert parallelism torchtitan has the next one gathered meanwhile.
+        expert parallelism torchtitan has the next one gathered meanwhile. What autocast has
+        narrowed goes when it ends.
         """
         saved, whole, all_gather_kept = 0, self._root.weights, self._root.all_gather_kept
-        standing, residual, cached = self._standing.whole + self._standing.sharded, 0, 0
+        standing, residual = self._standing.whole + self._standing.sharded, 0
+        cached = narrowed = 0
         for index, (placed, unit, _, around, *_) in enumerate(self._forwards):
             if index not in self._within[0]:
                 gathering = whole + around.weights + all_gather_kept + unit.while_gathered
                 peak = Peak(f"{placed.segment.name}_forward", "all_gather", placed.layer, None)
-                yield Live(standing, saved + cached, residual, gathering, peak)
+                yield Live(standing, saved + cached + narrowed, residual, gathering, peak)
                 residual = self._act
                 outside = self._loss_outside and placed.segment.name == "head"
                 all_gather_kept = all_gather_kept if unit is NONE else unit.all_gather_kept
                 buffered = 0 if outside else all_gather_kept + self._prefetched(index)
                 copied = self._copied and placed.segment.name == "head"
                 buffers = whole * (1 + copied) + around.weights + unit.weights + buffered
-                moment = placed.segment.forward
-                yield _at(placed, moment, "forward", saved + cached, standing, buffers, buffered)
+                held = saved + cached
+                moments = placed.segment.apart or (placed.segment.forward,)
+                for moment, narrow in zip(moments, (narrowed, 0), strict=False):
+                    kept = held + narrow
+                    yield _at(placed, moment, "forward", kept, standing, buffers, buffered)
             saved += placed.segment.saved
             cached += placed.segment.cached
+            narrowed += placed.segment.narrowed
             whole += 0 if self._lets_go(index) else unit.weights
 
     def _scoring(self) -> Iterator[Live]:

@@ -4,8 +4,10 @@ Each kind of stretch is worked out once. Source of what runs again: torch/utils/
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
+from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs
 from trainfit.estimator.frameworks.pytorch.ledger import (
@@ -45,7 +47,9 @@ class StretchPasses(NamedTuple):
     of_read: Tensor | None
     of_made: Tensor | None
     cached: tuple[Tensor, ...] = ()
-    """What autocast keeps of a layer that runs again, until the forward of the model is over."""
+    """What autocast keeps of a layer that runs again, until it ends."""
+    behind_autocast: Passage = NOTHING
+    """What of its forward is computed of what the model answers, when autocast has ended."""
     behind_reference: Passage = NOTHING
     """What of its forward waits for a reference model to have run."""
     of_reference: Tensor | None = None
@@ -96,18 +100,29 @@ class PassesByStretch:
         before = [each for each in (of_made,) if each is not None]
         behind = [each for each in (of_read,) if each is not None]
         loss = len(backward([_loss(groups)]))
-        of_loss, rest = _divided(back, loss, [*kept, *before], [*leaves, *behind])
+        of_loss, rest = _divided(back, [loss], [*kept, *before], [*leaves, *behind])
         waits, of_reference = _until_reference(groups)
-        first, then = _divided(run, waits, given, [*kept, *stays], handed=of_reference)
+        places = [self._within_autocast(placed, len(run)), waits or len(run)]
+        handed = [] if of_reference is None else [of_reference]
+        first, outside, then = _divided(run, places, given, [*kept, *stays], handed)
         return StretchPasses(
-            Passage(first if waits else then),
+            Passage(first),
             Passage(of_loss),
             NOTHING,
             Passage(rest),
             *(read, made, of_read, of_made),
-            behind_reference=Passage(then) if waits else NOTHING,
+            behind_autocast=Passage(outside) if outside else NOTHING,
+            behind_reference=Passage(then) if then else NOTHING,
             of_reference=of_reference,
         )
+
+    def _within_autocast(self, placed: PlacedGroups, every: int) -> int:
+        """How many moments of a stretch's forward, of `every`, are over when autocast ends."""
+        if placed.name != "head":
+            return every
+        kinds = [each.kind for each in operations(placed.groups)]
+        within = head.within_autocast(kinds, self._ledger.plan.step)
+        return len(forward([tuple(operations(placed.groups))[:within]]))
 
     def _layer(self, placed: PlacedGroups, leaves: list[Tensor]) -> StretchPasses:
         """The residual stream and its gradient pass through. A layer that runs again keeps what it
@@ -167,7 +182,7 @@ class PassesByStretch:
 def release_cached(
     recorder: Recorder, passes: Iterable[tuple[StretchPasses, dict[Tensor, HeldTensor]]]
 ) -> None:
-    """What autocast keeps goes when the forward of the model is over."""
+    """What autocast keeps goes when it ends."""
     for each, here in passes:
         recorder.release(*[here.pop(tensor) for tensor in each.cached])
 
@@ -179,20 +194,27 @@ def operations(groups: Sequence[Group]) -> Iterator[BlockOperation]:
 
 def _divided(
     moments: Sequence[Moment],
-    at: int,
-    given: Iterable[Tensor],
-    kept: Iterable[Tensor],
-    *,
-    handed: Tensor | None = None,
-) -> tuple[tuple[TensorEvent, ...], tuple[TensorEvent, ...]]:
-    """What comes and goes before one of the moments, and from there on, where what somebody else
-    has made meanwhile is `handed` over.
+    places: Sequence[int],
+    given: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    handed: Sequence[Tensor] = (),
+) -> list[tuple[TensorEvent, ...]]:
+    """What comes and goes before the first of the places among the moments, between two of them and
+    from the last one on, where what somebody else has made meanwhile is `handed` over.
     """
-    later = {each for moment in moments[at:] for each in moment}.union(kept)
-    begun = dict.fromkeys([*given, *(each for moment in moments[:at] for each in moment)])
-    first = turns(moments[:at], given, later) if at else ()
-    there = [each for each in begun if not at or each in later]
-    return first, turns(moments[at:], [*there, *(() if handed is None else (handed,))], kept)
+    parts: list[tuple[TensorEvent, ...]] = []
+    for start, end in pairwise([0, *places, len(moments)]):
+        later, here = ({*_named(moments[at:]), *kept} for at in (end, start))
+        begun = dict.fromkeys([*given, *_named(moments[:start])])
+        there = [each for each in begun if not start or each in here]
+        last = handed if end == len(moments) else ()
+        parts.append(turns(moments[start:end], [*there, *last], later) if start < end else ())
+    return parts
+
+
+def _named(moments: Sequence[Moment]) -> dict[Tensor, None]:
+    """The tensors of moments, in the order in which they come."""
+    return dict.fromkeys([each for moment in moments for each in moment])
 
 
 def _until_reference(groups: Sequence[Group]) -> tuple[int, Tensor | None]:

@@ -11,7 +11,6 @@ torch/utils/checkpoint.py.
 from trainfit.estimator.frameworks.pytorch.optimizers import width_of
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.states import Shares, stored
-from trainfit.estimator.frameworks.pytorch.stretch_passes import release_cached
 from trainfit.estimator.placement import Content
 from trainfit.estimator.tensors import Tensor
 from trainfit.estimator.trace.moments import left
@@ -115,9 +114,8 @@ class _TracedRank(RecordedRank):
             if passes.read is not None and stream is not None:
                 own[passes.read] = stream
             recorder.run(passes.forward, own)
-            self._after_reference(passes, own, number)
             stream = own.pop(passes.made) if passes.made is not None else None
-        release_cached(recorder, zip(every, here, strict=True))
+        self._behind_autocast(every, here, number)
         gradient: HeldTensor | None = None
         gradients: list[HeldTensor] = []
         for placed, passes, own in reversed([*zip(self._placed, every, here, strict=True)]):

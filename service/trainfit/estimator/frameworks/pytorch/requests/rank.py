@@ -22,7 +22,6 @@ from trainfit.estimator.frameworks.pytorch.step import is_loss_outside, leaves_l
 from trainfit.estimator.frameworks.pytorch.stretch_passes import (
     NOTHING,
     StretchPasses,
-    release_cached,
 )
 from trainfit.estimator.frameworks.pytorch.trace import programs_tell_order
 from trainfit.estimator.placement import Content
@@ -135,8 +134,6 @@ class _ReplayedRank(RecordedRank):
             if not self._stays(place):
                 self._engine.after_forward(place)
         self._engine.end_forward()
-        passes = map(self._passes_of, self._placed)
-        release_cached(self._recorder, zip(passes, self._here, strict=True))
         if begins:
             self._recorder.make(self._workspace)
         gradient: HeldTensor | None = None
@@ -201,7 +198,8 @@ class _ReplayedRank(RecordedRank):
         if passes.read is not None and stream is not None:
             here[passes.read] = stream
         self._recorder.run(passes.forward, here)
-        self._after_reference(passes, here, number)
+        if placed.name == "head":
+            self._behind_autocast([*map(self._passes_of, self._placed)], self._here, number)
         return here.pop(passes.made) if passes.made is not None else None
 
     def _backward(
