@@ -5,12 +5,13 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Calibration, Outside, Trained
-from trainfit.specs.framework import FrameworkName, Transformers
+from trainfit.specs.framework import FrameworkName
 
 MIB = 2**20
 
@@ -132,21 +133,13 @@ def context(plan: Plan) -> Interval:
     known = CONTEXT_MIB.get(plan.gpu.compute_capability)
     alone = CONTEXT if known is None else _alone(known * MIB)
     lazy = CONTEXT if plan.layout.num_gpus > 1 else alone
-    loading = kernel_loading(plan)
+    loading = framework_of(plan).kernel_loading(plan)
     if loading == "lazy":
         return lazy
     eager = added(Interval(alone.low, alone.expected, alone.expected), EAGER_KERNELS)
     if loading == "eager":
         return eager
     return Interval(lazy.low, lazy.expected, lazy.high if known is None else eager.high)
-
-
-def kernel_loading(plan: Plan) -> Literal["lazy", "eager"] | None:
-    """When CUDA loads kernels; None where it may be either. transformers alone is run with releases
-    of PyTorch, on generations of GPUs, that CUDA before 12.2 knows.
-    """
-    framework = plan.framework
-    return framework.cuda_module_loading if isinstance(framework, Transformers) else "lazy"
 
 
 def _alone(expected: int) -> Interval:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
 
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from trainfit.specs.blocks import Sublayer
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
+KernelLoading = Literal["lazy", "eager"]
+"""As they run, or all at once."""
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 
@@ -173,6 +175,9 @@ class FrameworkEstimator(Protocol[PlanOf]):
 
     def stray_permille(self, plan: PlanOf) -> int:
         """How far a peak may stray from the ledger's sum, in thousandths."""
+
+    def kernel_loading(self, plan: PlanOf) -> KernelLoading | None:
+        """When CUDA loads kernels, None where it may be either."""
 
     def expert_groups(self, plan: PlanOf) -> list[int]:
         """Sizes of the groups of ranks that experts have for themselves."""

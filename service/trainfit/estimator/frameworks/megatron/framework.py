@@ -8,7 +8,13 @@ from types import ModuleType
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
-from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import (
+    Alike,
+    Costs,
+    Execution,
+    KernelLoading,
+    StateTraffic,
+)
 from trainfit.estimator.frameworks.megatron import freezing
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
@@ -136,6 +142,11 @@ def stray_permille(plan: MegatronPlan) -> int:
     plain = not (mixers or learns)
     measured = plan.layout.pipeline.schedule in ("1f1b", "interleaved") and plain
     return LEDGER_PERMILLE if measured else UNMEASURED_PERMILLE
+
+
+def kernel_loading(plan: MegatronPlan) -> KernelLoading:  # noqa: ARG001
+    """It needs releases of CUDA that load what runs."""
+    return "lazy"
 
 
 def expert_groups(plan: MegatronPlan) -> list[int]:

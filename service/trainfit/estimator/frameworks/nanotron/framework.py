@@ -6,7 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import (
+    Alike,
+    Costs,
+    Execution,
+    KernelLoading,
+    StateTraffic,
+)
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.nanotron.ranks import activations_of
 from trainfit.estimator.frameworks.nanotron.ranks import ranks as ranks
@@ -89,6 +95,11 @@ def trains(plan: NanotronPlan) -> Trained:  # noqa: ARG001
 def stray_permille(plan: NanotronPlan) -> int:  # noqa: ARG001
     """No run is known completely."""
     return UNMEASURED_PERMILLE
+
+
+def kernel_loading(plan: NanotronPlan) -> KernelLoading:  # noqa: ARG001
+    """It needs releases of CUDA that load what runs."""
+    return "lazy"
 
 
 def expert_groups(plan: NanotronPlan) -> list[int]:  # noqa: ARG001

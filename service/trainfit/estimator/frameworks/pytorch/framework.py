@@ -7,7 +7,13 @@ from functools import partial
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
+from trainfit.estimator.frameworks.framework import (
+    Alike,
+    Costs,
+    Execution,
+    KernelLoading,
+    StateTraffic,
+)
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
@@ -165,6 +171,14 @@ def _is_plain(plan: PytorchPlan) -> bool:
         and (adapters is None or not adapters.fused)
         and plan.model.encoder_parameters == 0
     )
+
+
+def kernel_loading(plan: PytorchPlan) -> KernelLoading | None:
+    """transformers alone is run with releases of PyTorch, on generations of GPUs, that CUDA before
+    12.2 knows.
+    """
+    framework = plan.framework
+    return framework.cuda_module_loading if isinstance(framework, Transformers) else "lazy"
 
 
 def expert_groups(plan: PytorchPlan) -> list[int]:
