@@ -168,7 +168,7 @@ def test_what_others_hold_of_the_card_is_not_usable(
 
 
 def test_what_is_not_counted_is_said(run: Run) -> None:
-    outcome = run("estimate Qwen/Qwen2-VL-7B-Instruct --num-gpus 8")
+    outcome = run("estimate meta-llama/Llama-3.2-11B-Vision-Instruct --num-gpus 8")
     assert "Warning     This model has a vision or audio tower." in outcome.out
     assert "fits as far as it is counted" in outcome.out
 

@@ -101,7 +101,7 @@ scenario("the framework stands first, and what it does not honour is hidden", as
   assert.equal(await first.innerText(), "Framework");
   await more(page, "Step").click();
   const modules = page.locator('[data-pointer="/training/recompute/modules"]');
-  const frozen = page.locator('[data-pointer="/training/frozen"]');
+  const frozen = page.locator('[data-pointer="/training/num_frozen_layers"]');
   const method = page.locator('[data-pointer="/training/recompute/method"] option');
   await modules.waitFor();
   assert.equal(await frozen.count(), 0);

@@ -159,6 +159,7 @@ scenario("what makes a verdict unknown is asked for where it can be given", asyn
     "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo data.max_prompt_length=512 " +
       "data.max_response_length=512 actor_rollout_ref.model.path=Qwen/Qwen3-8B " +
       "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 " +
+      "actor_rollout_ref.rollout.name=sglang " +
       "actor_rollout_ref.rollout.free_cache_engine=False trainer.n_gpus_per_node=8",
   );
   await page.getByText("1 key not supported").waitFor();

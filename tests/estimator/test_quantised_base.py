@@ -38,13 +38,13 @@ def test_embedding_and_head_are_narrow_below_norms_in_fp32() -> None:
     assert weights("fp32-norms") - weights("bf16") == 2 * (2 * 32 + 1) * 4096
 
 
-@pytest.mark.parametrize(("run", "ratio"), [("fms-granite-16", 0.0005), ("fms-main-58", 0.0075)])
-def test_trl_has_them_so(run: str, ratio: float) -> None:
-    """The first layer of Mistral's reads what its embedding made, in bf16; all are taken to read
-    fp32.
+@pytest.mark.parametrize(("run", "device"), [("fms-granite-16", 0.003), ("fms-main-58", 0.018)])
+def test_trl_has_them_so(run: str, device: float) -> None:
+    """Of Mistral's, PyTorch reserved 0.8 GiB less than is replayed; with kernels that are loaded as
+    they run, 1.2 GiB less of a context, the two had cancelled.
     """
     lines = (DATA / "reported_runs_one_gpu.jsonl").read_text("utf-8").splitlines()
     (row,) = [each for each in map(json.loads, lines) if each["id"].startswith(f"{run}-")]
     figures = price(row, DATA)
-    assert abs(figures["#allocated"].error_ratio) < ratio
-    assert abs(figures["#device"].error_ratio) < 0.01
+    assert abs(figures["#allocated"].error_ratio) < 0.0005
+    assert abs(figures["#device"].error_ratio) < device

@@ -130,8 +130,9 @@ def test_a_value_that_is_wrong_is_told_what_it_must_be(
         (
             job(training={"loss": {"zzz": 1}}),
             "/training/loss/zzz",
-            "unknown field; there are objective, reference, log_probs_by, chosen_nll, "
-            "cross_entropy, num_chunks, shifted, logits_to_keep",
+            "unknown field; there are objective, reference, log_probs_by, entropy, scored_tokens, "
+            "chosen_nll, scored_beside_optimizer, cross_entropy, num_chunks, shifted, "
+            "logits_to_keep",
         ),
     ],
 )

@@ -18,10 +18,10 @@ from trainfit.estimator.frameworks.framework import (
 from trainfit.estimator.frameworks.megatron import freezing
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.freezing import BOTH, frozen_towers
 from trainfit.estimator.frameworks.megatron.ranks import adapters_of
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.frameworks.megatron.requests.known import is_traced
-from trainfit.estimator.frameworks.megatron.towers import BOTH, frozen_towers
 from trainfit.estimator.legend import legend_of
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo

@@ -1,11 +1,13 @@
 """Which weights are trained, where towers, their projectors or the text's model are not."""
 
-from trainfit.estimator.blocks.tower.weights import MODULES
+from trainfit.estimator.blocks.tower.weights import MODULES, PROJECTOR_MODULE, TOWER_MODULE
 from trainfit.estimator.ledger import Weight
 from trainfit.estimator.local_parameters import DividedModel, ParameterTable
 from trainfit.estimator.parameters import ParameterCounts
 from trainfit.estimator.run import MegatronRun
 from trainfit.specs.architecture import ModelSpec
+
+BOTH = frozenset({TOWER_MODULE, PROJECTOR_MODULE})
 
 
 def trained_table(divided: DividedModel, frozen: frozenset[str]) -> ParameterTable:
@@ -17,6 +19,11 @@ def trained_table(divided: DividedModel, frozen: frozenset[str]) -> ParameterTab
         return "language_model" not in frozen
 
     return ParameterTable(divided, trained)
+
+
+def frozen_towers(run: MegatronRun) -> frozenset[str]:
+    """The parts of a tower that are not trained, which beside adapters are all."""
+    return BOTH if run.step.adapters is not None else run.step.frozen & BOTH
 
 
 def is_partly_frozen(run: MegatronRun) -> bool:

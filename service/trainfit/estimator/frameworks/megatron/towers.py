@@ -16,6 +16,7 @@ from trainfit.estimator.blocks.tower import stretches
 from trainfit.estimator.blocks.tower import transformer_engine as tower
 from trainfit.estimator.blocks.tower.stretches import one_after_another, rows_of
 from trainfit.estimator.blocks.tower.weights import PROJECTOR_MODULE, TOWER_MODULE
+from trainfit.estimator.frameworks.megatron.freezing import frozen_towers
 from trainfit.estimator.frameworks.megatron.layers import sublayer_groups
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import Legend, PytorchLegend, legend_of
@@ -27,7 +28,6 @@ from trainfit.resolve.megatron.plan import RecomputePolicy
 from trainfit.resolve.pytorch.plan import PytorchStep
 from trainfit.specs.encoder import Encoder
 
-BOTH = frozenset({TOWER_MODULE, PROJECTOR_MODULE})
 PLAIN = RecomputePolicy("none", 0, frozenset(), frozenset(), False)
 
 
@@ -58,11 +58,6 @@ def pixel_bytes(run: MegatronRun) -> int:
         return 0
     images, rows = rows_of(encoder, tokens, run.micro_batch_size)
     return FP32 * images * (rows - encoder.class_tokens) * encoder.patch_values
-
-
-def frozen_towers(run: MegatronRun) -> frozenset[str]:
-    """The parts of a tower that are not trained, which beside adapters are all."""
-    return BOTH if run.step.adapters is not None else run.step.frozen & BOTH
 
 
 def _segments(encoder: Encoder, tokens: int, run: MegatronRun) -> Iterator[Segment]:
