@@ -338,6 +338,19 @@ def test_no_number_of_a_document_is_too_absurd(number: str) -> None:
         assert all(each.bytes == 2**30 and each.step is None for each in read(text).measurements)
 
 
+def test_a_line_of_its_own_is_no_part_of_an_error_that_was_torn() -> None:
+    whole = (
+        "CUDA out of memory. Tried to allocate 32.00 GiB (GPU 1; 79.20 GiB total capacity; 54.76 "
+        "GiB already allocated; 22.56 GiB free; 55.44 GiB reserved in total by PyTorch) "
+    )
+    following = "[Rank 1] (after 1 iterations) memory (MB) | allocated: 54250.9 | reserved: 61480.0"
+    found = read(
+        f"{whole}CUDA out of memory. Tried to allocate 32.00 GiB (GPU 0; 54.76\n{following}"
+    )
+    lines = {each.source.line for each in found.measurements if each.format == "megatron"}
+    assert lines == {2}
+
+
 UNITS = (1, 1024, MIB, GIB, 1024 * GIB, 10**3, 10**6, 10**9, 10**12)
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 

@@ -35,6 +35,8 @@ OF_PRINTED = re.compile(
     r"PyTorch limit \(set by user|: [\d.]+ \w+$)"
 )
 MOST_PRINTED = 6
+OF_ITS_OWN = re.compile(r"\[Rank \d+\] \(after |\[?\d{4}-\d\d-\d\d[ T]\d\d:", re.ASCII)
+"""How a line begins that goes on with no other: Megatron's of memory, and one with the time."""
 UNFINISHED_LABEL = re.compile(r"\[(?:r|ra|ran|rank\d*\]?)?$")
 
 
@@ -84,6 +86,8 @@ def _joined(lines: Sequence[str], first: int) -> tuple[str, int]:
     whole, left = 0, MOST_WRAPPED
     for number in range(first + 1, len(lines)):
         following = _without_label(lines[number])
+        if OF_ITS_OWN.match(following):
+            break
         joined = f"{joined}{_gap(joined, following)}{following}"
         ends, left = [each.end() for each in WHOLE_ERROR.finditer(joined)], left - 1
         begun = joined.count(OUT_OF_MEMORY.word)
