@@ -57,8 +57,17 @@ class Soak:
     @property
     def warm_bytes(self) -> float:
         """Resident memory after the warm-up: the median of the third that follows it."""
+        return median(each.resident_bytes for each in self._warm)
+
+    @property
+    def warm_files(self) -> float:
+        """Open files then: the first sample may come before any connection."""
+        return median(each.open_files for each in self._warm)
+
+    @property
+    def _warm(self) -> Sequence[Sample]:
         begin = int(len(self.samples) * WARM_UP)
-        return median(each.resident_bytes for each in self.samples[begin : 2 * begin])
+        return self.samples[begin : 2 * begin]
 
     @property
     def final_bytes(self) -> float:
@@ -74,7 +83,7 @@ class Soak:
             found.append(f"memory grew from {self.warm_bytes:.0f} to {self.final_bytes:.0f} bytes")
         if self.at_rest.in_flight:
             found.append(f"{self.at_rest.in_flight:.0f} requests never left")
-        if self.at_rest.open_files > self.samples[0].open_files + 8:
+        if self.at_rest.open_files > self.warm_files + 8:
             found.append(f"{self.at_rest.open_files:.0f} files stayed open")
         return found
 
