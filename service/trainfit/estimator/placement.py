@@ -90,3 +90,12 @@ def held_by(pipeline: Pipeline, rank: int) -> tuple[int, ...]:
     if pipeline.schedule == "dualpipe":
         return rank, p - 1 - rank
     return tuple(range(rank, len(pipeline.virtual_stages), p))
+
+
+class Placed:
+    """The chunks of every rank, and what they are made of."""
+
+    def __init__(self, pipeline: Pipeline, pattern: tuple[int, ...], mtp_layers: int) -> None:
+        self.ranks = placements(pipeline, pattern, mtp_layers)
+        self.contents = [tuple([each.content for each in rank]) for rank in self.ranks]
+        self.distinct = set(self.contents)

@@ -19,7 +19,7 @@ from trainfit.estimator.frameworks.megatron import freezing
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
 from trainfit.estimator.frameworks.megatron.freezing import BOTH, frozen_towers
-from trainfit.estimator.frameworks.megatron.ranks import adapters_of
+from trainfit.estimator.frameworks.megatron.held import adapters_of
 from trainfit.estimator.frameworks.megatron.ranks import ranks as ranks
 from trainfit.estimator.frameworks.megatron.requests.known import is_traced
 from trainfit.estimator.legend import legend_of
