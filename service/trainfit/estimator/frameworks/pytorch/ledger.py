@@ -4,10 +4,8 @@ Each kind of layer is estimated once per plan, whatever the number of layers tha
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
-from math import ceil
 from types import ModuleType
 from typing import NamedTuple
 
@@ -25,6 +23,7 @@ from trainfit.estimator.frameworks.pytorch.layers import (
     tables_of,
 )
 from trainfit.estimator.frameworks.pytorch.optimizers import borrowed_share
+from trainfit.estimator.frameworks.pytorch.passing import gradients_pass, passing
 from trainfit.estimator.frameworks.pytorch.tables import (
     DROPPED,
     LayerTable,
@@ -289,7 +288,7 @@ class PytorchLedger:
         many operations are `within` autocast, where it ends on the way.
         """
         if self._passing and not (name == "head" and self.plan.model.output_layer.tied):
-            table = [[_passing(sums, self._stepped) for sums in group] for group in table]
+            table = [[passing(sums, self._stepped) for sums in group] for group in table]
         if self.plan.step.offload_activations:
             table = [[_offloaded(sums) for sums in group] for group in table]
         gradient = self.numbers.act if gradient is None else gradient
@@ -384,37 +383,6 @@ class PytorchLedger:
     def batch_bytes(self, content: Content) -> int:  # noqa: ARG002
         """Masks are kept by the layers that read them."""
         return 0
-
-
-def adds_each(plan: PytorchPlan) -> bool:
-    """Whether each gradient is added to that of an earlier micro-batch as soon as it is made, as
-    autograd does under fully_shard where gradients are reduced in the type in which they are made.
-    Source: torch/distributed/fsdp/_fully_shard/_fsdp_param.py.
-    """
-    policy, states = plan.step.data_parallelism, plan.step.states
-    waits = plan.batch.num_microbatches > 1 and not policy.sync_each_micro_batch
-    return policy.engine == "fsdp2" and waits and states.reduced == states.gathered
-
-
-def gradients_pass(plan: PytorchPlan) -> bool:
-    """Whether new gradients are gone as soon as they are made: stepped by, copied into DDP's
-    buckets, or added to those of earlier micro-batches. FSDP does the last with those of a whole
-    unit, unless `adds_each` says otherwise.
-    A tied matrix has that of the head wait for that of the embedding.
-    """
-    if plan.layout.sharding in ("optim_grads", "optim_grads_params"):
-        return adds_each(plan)
-    policy = plan.step.data_parallelism
-    in_buckets = policy.gradient_as_bucket_view and plan.layout.dp * plan.layout.cp > 1
-    return plan.step.optimizer.in_backward or plan.batch.num_microbatches > 1 or in_buckets
-
-
-def _passing(sums: Sums, stepped: Fraction | int) -> Sums:
-    """An operation whose weight gradient is gone when its backward is over. A step in backward
-    borrows a share of it besides.
-    """
-    borrowed = sums.gradient + ceil(sums.gradient * stepped)
-    return sums._replace(backward=sums.backward + borrowed, gradient=0)
 
 
 def _offloaded(sums: Sums) -> Sums:

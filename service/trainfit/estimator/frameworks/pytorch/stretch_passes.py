@@ -10,11 +10,8 @@ from typing import NamedTuple
 from trainfit.estimator.blocks.head import pytorch as head
 from trainfit.estimator.frameworks.pytorch.checkpointing import kept_tensors
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs
-from trainfit.estimator.frameworks.pytorch.ledger import (
-    PlacedGroups,
-    PytorchLedger,
-    gradients_pass,
-)
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
+from trainfit.estimator.frameworks.pytorch.passing import gradients_pass
 from trainfit.estimator.ledger import BlockOperation, Group, OperationKind
 from trainfit.estimator.tensors import Role, Tensor
 from trainfit.estimator.trace.moments import (

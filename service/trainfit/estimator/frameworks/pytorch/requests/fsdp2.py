@@ -12,7 +12,7 @@ _fsdp_state.py: _post_forward, _root_post_backward_final_callback).
 
 from collections.abc import Sequence
 
-from trainfit.estimator.frameworks.pytorch.ledger import adds_each
+from trainfit.estimator.frameworks.pytorch.passing import adds_each
 from trainfit.estimator.frameworks.pytorch.requests.unit import UnitParameters
 from trainfit.estimator.trace.recorder import HeldTensor, Recorder
 from trainfit.resolve.pytorch.plan import PytorchPlan

@@ -9,7 +9,8 @@ from itertools import chain
 from math import ceil
 
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
-from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, adds_each
+from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
+from trainfit.estimator.frameworks.pytorch.passing import adds_each
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
 from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
