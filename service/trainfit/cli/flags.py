@@ -20,12 +20,12 @@ from typing_extensions import TypeAliasType
 from trainfit.cli.values import list_of, number_of
 from trainfit.specs.framework import DeepSpeed, Framework, FrameworkName
 from trainfit.specs.job import Job
+from trainfit.specs.loss import Loss
 from trainfit.specs.parallelism import Parallelism
 from trainfit.specs.part import Part
 from trainfit.specs.peft import Lora, PrefixTuning, PromptTuning, PTuning
 from trainfit.specs.training import (
     AttentionOptions,
-    Loss,
     MoeOptions,
     MtpOptions,
     Optimizer,

@@ -46,6 +46,8 @@ def build_at_once(kind: type[Part] = Part) -> None:
 
 Bytes = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 
+TokenCount = Annotated[int, Field(ge=1, le=16_777_216)]
+
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 """A size of a layout or a number of things."""
 

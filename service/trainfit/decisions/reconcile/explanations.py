@@ -25,9 +25,10 @@ from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import Change, RefusedError
 from trainfit.specs.honoured import MEGATRON
 from trainfit.specs.job import Job
+from trainfit.specs.loss import LOSSES
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.reconcile import Figure
-from trainfit.specs.training import BACKENDS, LOSSES
+from trainfit.specs.training import BACKENDS
 
 OFF = 0.01
 """How far the expected may be from the measured before an explanation is looked for."""

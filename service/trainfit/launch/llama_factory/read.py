@@ -47,7 +47,7 @@ from trainfit.launch.transformers.trainers import (
     PREFERENCES,
     refuse_offloaded_copy,
 )
-from trainfit.specs.training import LogProbs
+from trainfit.specs.loss import LogProbs
 
 WHOSE = "LLaMA-Factory"
 OWN_KEYS = ("finetuning_type", "cutoff_len", "lora_target", "template")

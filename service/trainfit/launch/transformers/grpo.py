@@ -31,7 +31,7 @@ from trainfit.launch.transformers.changes import (
 from trainfit.launch.transformers.preferences import LOSS, TILED, released
 from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
-from trainfit.specs.training import LogProbs
+from trainfit.specs.loss import LogProbs
 
 UTILISATION = "vllm_gpu_memory_utilization"
 UTILISATIONS = {"trl": 0.3, "ms-swift": 0.9}

@@ -32,7 +32,7 @@ from trainfit.launch.transformers.changes import (
 )
 from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
-from trainfit.specs.training import LogProbs
+from trainfit.specs.loss import LogProbs
 
 LOSS = "/training/loss"
 Reference = Literal["none", "base", "copy"]

@@ -5,7 +5,7 @@ from trainfit.resolve.plan import Layout
 from trainfit.resolve.pytorch.plan import PolicyLoss, Preference
 from trainfit.specs.architecture import ModelSpec, OutputLayer
 from trainfit.specs.job import Job
-from trainfit.specs.training import Loss
+from trainfit.specs.loss import Loss
 
 LOSS = "/training/loss"
 OF_ACTOR = "verl"

@@ -6,10 +6,10 @@ from typing import Literal, NamedTuple
 
 from trainfit.resolve.plan import Plan
 from trainfit.specs.framework import Torchtitan, Transformers
+from trainfit.specs.loss import Entropy, LogProbs
 from trainfit.specs.optimizers import Implementation, OptimizerName
 from trainfit.specs.peft import AdaptedPart
 from trainfit.specs.precision import Narrow
-from trainfit.specs.training import Entropy, LogProbs
 
 
 @dataclass(frozen=True, slots=True)
