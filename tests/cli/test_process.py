@@ -145,7 +145,7 @@ def test_a_service_starts_without_what_one_operation_alone_uses() -> None:
     assert described == ""
     assert "trainfit.launch.convert.targets" in loaded.split()
     assert not {f"trainfit.launch.convert.{name}" for name in WRITERS} & {*loaded.split()}
-    assert len([each for each in loaded.split() if each.startswith("trainfit")]) <= 472
+    assert len([each for each in loaded.split() if each.startswith("trainfit")]) <= 462
 
 
 def collections(script: str, *words: str) -> int:

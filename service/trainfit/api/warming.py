@@ -26,6 +26,7 @@ def warm() -> None:
     from trainfit.questions.estimate import load_frameworks
     from trainfit.questions.jobs import read_job
     from trainfit.questions.launches import RequestedJob, job_from
+    from trainfit.questions.measurements import read_texts
     from trainfit.questions.problems import Problem
     from trainfit.specs.job import Job
     from trainfit.specs.launch import Launch, LaunchFile
@@ -37,6 +38,7 @@ def warm() -> None:
         job = read_job(document.value, Job)
         assert not isinstance(job, Problem)
         estimate_reply(RequestedJob(job), from_package, EstimateWanted())
+    read_texts(())
     build_all()
     gc.collect()
     gc.freeze()  # it stays, and is not looked through again

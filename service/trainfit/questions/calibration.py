@@ -22,11 +22,11 @@ from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.needs import links_of
 from trainfit.estimator.needs import outside_of as published
 from trainfit.measurements.measurement import Speed
-from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.kinds import INVALID_LAYOUT
 from trainfit.questions.launches import RequestedJob
+from trainfit.questions.measurements import read_texts
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.problems import Problem, problem, within
 from trainfit.questions.reconcile import said
@@ -123,7 +123,7 @@ def _pace(run: Run, job: Job, plan: Plan) -> Pace | None:
     if on is None or isinstance(expected, Untimed):
         return None
     tokens = round(expected.tokens_per_second * expected.seconds.expected)
-    speeds = read_measurements(run.artifacts).speeds
+    speeds = read_texts(run.artifacts).speeds
     seconds = _measured_seconds(speeds, tokens, plan.layout.num_gpus)
     if seconds is None:
         return None

@@ -17,12 +17,12 @@ from trainfit.estimator.results import Estimate
 from trainfit.estimator.tree import module_tree
 from trainfit.launch.reading import LaunchReading, ReadLaunch
 from trainfit.measurements.measurement import Measurement, Unread
-from trainfit.measurements.read import read_measurements
 from trainfit.questions.answers import Sent, html_table
 from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.digest import catalogue_version, normalised, request_digest
 from trainfit.questions.dimensions import Find, from_package
 from trainfit.questions.estimate import MEMOS, fields_of
+from trainfit.questions.measurements import read_texts
 from trainfit.questions.pricing import Pricing
 from trainfit.questions.releases import estimated
 from trainfit.resolve.findings import Finding, RefusedError
@@ -113,7 +113,7 @@ def reconciled(
 
 def said(run: Run) -> tuple[list[Figure], list[Counted], list[Unread]]:
     """What a run said: its figures, what it counted, and what was not read."""
-    read = read_measurements(run.artifacts)
+    read = read_texts(run.artifacts)
     figures = [*run.measurements, *map(_figure, read.measurements)]
     counted = [Counted(each.rank, each.event, each.count) for each in read.occurrences]
     return figures, counted, read.unread
