@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trainfit.measurements.line_format import (
+    END_OF_A_STEP,
     GB,
     GIB,
     MOST_BYTES,
@@ -108,7 +109,7 @@ def _figure(kept: Kept, value: Any, step: int | None, source: Place) -> Iterator
             peak_window=kept.window,
             rank=None,
             step=step,
-            moment="the first report" if step is None else "end of a step",
+            moment="the first report" if step is None else END_OF_A_STEP,
             format=kept.format,
             source=source,
         )

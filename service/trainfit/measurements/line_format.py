@@ -30,6 +30,7 @@ NUMBER = r"(\d[\d,]{0,20}(?:\.\d{1,24})?(?:e[+-]?\d{1,2})?)(?!\.?\d|e[+-]?\d)"
 MOST_DIGITS = 9
 """Of a step, of a rank, of how often something has happened."""
 COUNT = rf"(\d{{1,{MOST_DIGITS}}})(?!\d)"
+END_OF_A_STEP = "end of a step"
 
 
 def _said(units: Mapping[str, int]) -> str:
@@ -98,11 +99,10 @@ class Once(NamedTuple):
     """Something that its marker says has happened."""
 
     event: Event
-    words: str = ""
 
     @property
     def pattern(self) -> str:
-        return self.words
+        return ""
 
 
 Figure = Bytes | SpeedPattern | Times | Once
@@ -116,6 +116,22 @@ class NamedCounter(NamedTuple):
     window: PeakWindow | None = "run"
 
 
+def current_and_peak(now: str, most: str) -> tuple[NamedCounter, ...]:
+    """What a program calls memory_stats' counters that has one of these words before the name of
+    what there is, and the other before that of the most there was in the run.
+    """
+    return (
+        NamedCounter(f"{now}allocated", "allocated_bytes.all.current", None),
+        NamedCounter(f"{now}active", "active_bytes.all.current", None),
+        NamedCounter(f"{now}inactive", "inactive_split_bytes.all.current", None),
+        NamedCounter(f"{now}reserved", "reserved_bytes.all.current", None),
+        NamedCounter(f"{most}allocated", "allocated_bytes.all.peak"),
+        NamedCounter(f"{most}active", "active_bytes.all.peak"),
+        NamedCounter(f"{most}inactive", "inactive_split_bytes.all.peak"),
+        NamedCounter(f"{most}reserved", "reserved_bytes.all.peak"),
+    )
+
+
 class LineFormat(NamedTuple):
     """Lines of one program, each of which has this `word`. `marker` begins a record and may name
     its `step`, `rank` and `moment`; figures are looked for from there to the next record's begin.
@@ -127,9 +143,18 @@ class LineFormat(NamedTuple):
     word: str
     marker: str
     figures: tuple[Figure, ...]
-    moment: str = "end of a step"
+    moment: str = END_OF_A_STEP
     moment_is: Literal["in front", "a line before"] | None = None
     behind: str | None = None
+
+
+def known_by_its_words(
+    name: LogFormat, word: str, figure: Bytes | Times, moment: str = END_OF_A_STEP
+) -> LineFormat:
+    """A figure that a program prints by itself, or in any order beside others: each of its own
+    record, which begins with the figure's words.
+    """
+    return LineFormat(name, word, rf"\b{figure.words}(?=\d)", (figure,), moment)
 
 
 class CompiledFormat(NamedTuple):

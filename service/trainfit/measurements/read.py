@@ -236,7 +236,7 @@ def _take(record: Record, read: Measurements) -> bool:
                 read.occurrences.append(
                     Occurrences(event, count, record.rank, step, format.name, record.source)
                 )
-            case Once(event, _):
+            case Once(event):
                 read.occurrences.append(
                     Occurrences(event, 1, record.rank, step, format.name, record.source)
                 )

@@ -1,17 +1,13 @@
 """What the driver tells of a card: nvidia-smi and NVIDIA's DCGM exporter, both in MiB."""
 
-from trainfit.measurements.line_format import MIB, Bytes, LineFormat
+from trainfit.measurements.line_format import MIB, Bytes, LineFormat, known_by_its_words
 from trainfit.specs.artifacts import Counter
 
 
 def _framebuffer(name: str, counter: Counter) -> LineFormat:
-    return LineFormat(
-        "dcgm",
-        f"DCGM_FI_DEV_FB_{name}",
-        rf"\bDCGM_FI_DEV_FB_{name}\{{[^{{}}]{{0,1000}}\}} ",
-        (Bytes(rf"DCGM_FI_DEV_FB_{name}\{{[^{{}}]{{0,1000}}\}} ", counter, MIB),),
-        moment="scraped",
-    )
+    key = f"DCGM_FI_DEV_FB_{name}"
+    figure = Bytes(rf"{key}\{{[^{{}}]{{0,1000}}\}} ", counter, MIB)
+    return known_by_its_words("dcgm", key, figure, moment="scraped")
 
 
 FORMATS = (

@@ -6,8 +6,17 @@ patches/training_log/print_rank_last_patches.py; NeMo's lightning/pytorch/callba
 (progress_printer.py) and lightning/megatron_parallel.py.
 """
 
-from trainfit.measurements.line_format import GB, GIB, MIB, Bytes, LineFormat, SpeedPattern, Times
-from trainfit.specs.artifacts import Counter, PeakWindow
+from trainfit.measurements.line_format import (
+    GB,
+    GIB,
+    MIB,
+    Bytes,
+    LineFormat,
+    SpeedPattern,
+    Times,
+    current_and_peak,
+    known_by_its_words,
+)
 
 AFTER = (
     r"(?:\[Rank (?P<rank>\d+)\] *)?\((?P<moment>(?:after|before|memory phase:)[^()|]{1,60}?)\) *"
@@ -32,51 +41,34 @@ REPORT_BEFORE = LineFormat(
 FIVE = 5
 """Digits that Megatron-Bridge leaves of a figure."""
 
-
-def _gigabytes(name: str, counter: Counter) -> Bytes:
-    """A figure of Bridge's, in decimal gigabytes."""
-    window: PeakWindow | None = "run" if name.startswith("max-") else None
-    return Bytes(rf"mem-{name}-gigabytes: *", counter, GB, window, FIVE)
-
+COUNTERS = current_and_peak("", "max-")
 
 BRIDGE = LineFormat(
     "megatron-bridge",
     "memory (GB)",
     AFTER + r"memory \(GB\)",
     (
-        _gigabytes("allocated", "allocated_bytes.all.current"),
-        _gigabytes("active", "active_bytes.all.current"),
-        _gigabytes("inactive", "inactive_split_bytes.all.current"),
-        _gigabytes("reserved", "reserved_bytes.all.current"),
-        _gigabytes("max-allocated", "allocated_bytes.all.peak"),
-        _gigabytes("max-active", "active_bytes.all.peak"),
-        _gigabytes("max-inactive", "inactive_split_bytes.all.peak"),
-        _gigabytes("max-reserved", "reserved_bytes.all.peak"),
+        *(
+            Bytes(rf"mem-{name}-gigabytes: *", counter, GB, window, FIVE)
+            for name, counter, window in COUNTERS
+        ),
         Times(r"mem-alloc-reti?r(?:ie|e)s: *", "num_alloc_retries"),
     ),
 )
 
-
-def _scalar(name: str, counter: Counter) -> LineFormat:
-    """A figure as TensorBoard and others get it, in JSON or beside its name."""
-    window: PeakWindow | None = "run" if name.startswith("max-") else None
-    key = rf"\bmem-{name}-bytes['\"]?[:=,] *"
-    figure = Bytes(key, counter, 1, window)
-    return LineFormat("megatron", f"mem-{name}-bytes", rf"{key}(?=\d)", (figure,))
-
-
-SCALARS = (
-    _scalar("allocated", "allocated_bytes.all.current"),
-    _scalar("active", "active_bytes.all.current"),
-    _scalar("inactive", "inactive_split_bytes.all.current"),
-    _scalar("reserved", "reserved_bytes.all.current"),
-    _scalar("max-allocated", "allocated_bytes.all.peak"),
-    _scalar("max-active", "active_bytes.all.peak"),
-    _scalar("max-inactive", "inactive_split_bytes.all.peak"),
-    _scalar("max-reserved", "reserved_bytes.all.peak"),
+SCALARS = tuple(
+    [
+        known_by_its_words(
+            "megatron",
+            f"mem-{name}-bytes",
+            Bytes(rf"mem-{name}-bytes['\"]?[:=,] *", counter, 1, window),
+        )
+        for name, counter, window in COUNTERS
+    ]
 )
-"""Megatron-LM has three of them, Megatron-Bridge all, before which it puts `memory/`. From its 0.5
-each is the highest of a pipeline's ranks, so that none is of one rank.
+"""As TensorBoard and others get them, in JSON or beside the name. Megatron-LM has three of them,
+Megatron-Bridge all, before which it puts `memory/`. From its 0.5 each is the highest of a
+pipeline's ranks, so that none is of one rank.
 """
 
 ITERATION = r"\biteration +(?P<step>\d+)/ *\d+ \|"
@@ -104,7 +96,6 @@ PRIMUS = LineFormat(
         Bytes(r"usage_ratio: *", "device_used", GIB),
         Bytes(r"usage_ratio: *[\d.]+Gi?B/[\d.]+Gi?B/", "device_capacity", GIB),
     ),
-    moment="end of a step",
 )
 """Within the line of a step; as HIP tells it or, with use_rocm_mem_info, rocm-smi."""
 

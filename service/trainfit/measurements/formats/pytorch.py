@@ -8,7 +8,14 @@ torch/cuda/memory.py (memory_summary, memory_stats).
 import re
 from typing import get_args
 
-from trainfit.measurements.line_format import UNITS, Bytes, LineFormat, Once, Times
+from trainfit.measurements.line_format import (
+    UNITS,
+    Bytes,
+    LineFormat,
+    Once,
+    Times,
+    known_by_its_words,
+)
 from trainfit.specs.artifacts import Counter, Event, PeakWindow
 
 SIZE = r"[\d.]+ \w+"
@@ -76,11 +83,10 @@ LIBRARY_OUT_OF_MEMORY = LineFormat(
 )
 """Of what asks the driver and not the allocator: a context, a kernel, cuBLAS, NCCL."""
 
-APPLE_OUT_OF_MEMORY = LineFormat(
+APPLE_OUT_OF_MEMORY = known_by_its_words(
     "out of memory",
     "MPS allocated: ",
-    r"\bMPS backend out of memory \(MPS allocated: ",
-    (Bytes(r"MPS allocated: ", "allocated_bytes.all.current", UNITS),),
+    Bytes(r"MPS backend out of memory \(MPS allocated: ", "allocated_bytes.all.current", UNITS),
     moment="out of memory",
 )
 """aten/src/ATen/mps/MPSAllocator.mm; what it tried to allocate stands behind."""
@@ -158,16 +164,13 @@ IS = r"['\"]?[:=,] *"
 
 def _statistic(key: Counter) -> LineFormat:
     window: PeakWindow | None = "run" if key.endswith("peak") else None
-    name = re.escape(key)
-    figure = Bytes(rf"\b{name}{IS}", key, 1, window)
-    return LineFormat("memory_stats", key, rf"\b{name}(?={IS}\d)", (figure,), moment="memory_stats")
+    figure = Bytes(rf"{re.escape(key)}{IS}", key, 1, window)
+    return known_by_its_words("memory_stats", key, figure, moment="memory_stats")
 
 
 def _event(event: Event) -> LineFormat:
     figure = Times(rf"{event}{IS}", event)
-    return LineFormat(
-        "memory_stats", event, rf"\b{event}(?={IS}\d)", (figure,), moment="memory_stats"
-    )
+    return known_by_its_words("memory_stats", event, figure, moment="memory_stats")
 
 
 FORMATS = (

@@ -13,9 +13,10 @@ from trainfit.measurements.line_format import (
     GIB,
     Bytes,
     LineFormat,
-    NamedCounter,
     SpeedPattern,
     Times,
+    current_and_peak,
+    known_by_its_words,
 )
 
 AUTOMODEL = (
@@ -90,32 +91,20 @@ LLAMA_FACTORY = LineFormat(
 )
 
 DIGITS = 5
-COMPOSED = (
-    NamedCounter("(?:current_)?allocated", "allocated_bytes.all.current", None),
-    NamedCounter("(?:current_)?active", "active_bytes.all.current", None),
-    NamedCounter("(?:current_)?inactive", "inactive_split_bytes.all.current", None),
-    NamedCounter("(?:current_)?reserved", "reserved_bytes.all.current", None),
-    NamedCounter("peak_allocated", "allocated_bytes.all.peak"),
-    NamedCounter("peak_active", "active_bytes.all.peak"),
-    NamedCounter("peak_inactive", "inactive_split_bytes.all.peak"),
-    NamedCounter("peak_reserved", "reserved_bytes.all.peak"),
-)
 COMPOSER = (
     *(
-        LineFormat(
+        known_by_its_words(
             "composer",
             "memory/",
-            rf"\bmemory/{name}_mem['\"]?: (?=\d+\.)",
-            (Bytes(rf"memory/{name}_mem['\"]?: ", counter, GB, window, DIGITS),),
+            Bytes(rf"memory/{name}_mem['\"]?: (?=\d+\.)", counter, GB, window, DIGITS),
             moment="after the backward",
         )
-        for name, counter, window in COMPOSED
+        for name, counter, window in current_and_peak("(?:current_)?", "peak_")
     ),
-    LineFormat(
+    known_by_its_words(
         "composer",
         "memory/alloc_retries",
-        r"\bmemory/alloc_retries['\"]?: ",
-        (Times(r"alloc_retries['\"]?: ", "num_alloc_retries"),),
+        Times(r"memory/alloc_retries['\"]?: ", "num_alloc_retries"),
     ),
 )
 """Before Composer 0.13 its figures were whole bytes, of allocated ones all that ever were."""

@@ -5,7 +5,13 @@ areal/utils/perf_tracer.py; slime/utils/memory_utils.py (print_memory, report_pe
 miles has with peaks of the run beside.
 """
 
-from trainfit.measurements.line_format import GIB, Bytes, LineFormat, NamedCounter
+from trainfit.measurements.line_format import (
+    GIB,
+    Bytes,
+    LineFormat,
+    NamedCounter,
+    known_by_its_words,
+)
 
 VERL = (
     LineFormat(
@@ -21,11 +27,10 @@ VERL = (
         moment_is="in front",
     ),
     *(
-        LineFormat(
+        known_by_its_words(
             "verl",
             "perf/max_memory_",
-            rf"\bperf/max_memory_{name}_gb['\"]?: *",
-            (Bytes(rf"max_memory_{name}_gb['\"]?: *", counter, GIB, window),),
+            Bytes(rf"perf/max_memory_{name}_gb['\"]?: *", counter, GIB, window),
             moment="a step",
         )
         for name, counter, window in (

@@ -9,6 +9,7 @@ swift/trainers/callback.py (get_max_reserved_memory); Liger-Kernel's
 examples/huggingface/callback.py (EfficiencyCallback, which resets the peaks at each step's begin).
 """
 
+from collections.abc import Mapping
 from decimal import Decimal
 
 from trainfit.measurements.line_format import (
@@ -22,6 +23,7 @@ from trainfit.measurements.line_format import (
     NamedCounter,
     SpeedPattern,
     Times,
+    known_by_its_words,
 )
 from trainfit.specs.artifacts import Counter
 
@@ -43,11 +45,12 @@ TORCHTITAN = (
         (Bytes(r" with ", "device_capacity", GIB),),
         moment="start",
     ),
-    LineFormat(
+    known_by_its_words(
         "torchtitan",
         "memory usage for model",
-        r"\b(?:CUDA|XPU|GPU) memory usage for model: ",
-        (Bytes(r"for model: *", "reserved_bytes.all.peak", GIB, "phase"),),
+        Bytes(
+            r"(?:CUDA|XPU|GPU) memory usage for model: +", "reserved_bytes.all.peak", GIB, "phase"
+        ),
         moment="the model is built",
     ),
     LineFormat(
@@ -73,6 +76,11 @@ def unit_of_torchtune(figure: str) -> int:
 
 
 TORCHTUNE_UNITS = {"GB": GB, "GiB": GIB}
+TORCHTUNE_PEAKS: Mapping[str, Counter] = {
+    "active": "active_bytes.all.peak",
+    "alloc(?:ation)?": "allocated_bytes.all.peak",
+    "reserved": "reserved_bytes.all.peak",
+}
 TORCHTUNE = (
     LineFormat(
         "torchtune",
@@ -82,11 +90,7 @@ TORCHTUNE = (
             SpeedPattern(r"tokens_per_second_per_gpu[:=] *", "tokens_per_second_per_gpu"),
             *(
                 Bytes(rf"peak_memory_{name}['\"]?[:=] *", counter, unit_of_torchtune, "log")
-                for name, counter, _ in (
-                    NamedCounter("active", "active_bytes.all.peak"),
-                    NamedCounter("alloc", "allocated_bytes.all.peak"),
-                    NamedCounter("reserved", "reserved_bytes.all.peak"),
-                )
+                for name, counter in TORCHTUNE_PEAKS.items()
             ),
         ),
         moment="a step",
@@ -103,18 +107,13 @@ TORCHTUNE = (
         moment="before the backward",
     ),
     *(
-        LineFormat(
+        known_by_its_words(
             "torchtune",
             "peak memory ",
-            rf"\b(?:GPU|XPU|NPU) peak memory {name}: ",
-            (Bytes(rf"memory {name}: *", counter, TORCHTUNE_UNITS, window),),
+            Bytes(rf"(?:GPU|XPU|NPU) peak memory {name}: +", counter, TORCHTUNE_UNITS, "phase"),
             moment="before training",
         )
-        for name, counter, window in (
-            NamedCounter("active", "active_bytes.all.peak", "phase"),
-            NamedCounter("alloc(?:ation)?", "allocated_bytes.all.peak", "phase"),
-            NamedCounter("reserved", "reserved_bytes.all.peak", "phase"),
-        )
+        for name, counter in TORCHTUNE_PEAKS.items()
     ),
 )
 
@@ -124,11 +123,10 @@ RESERVED: Counter = "reserved_bytes.all.current"
 
 AXOLOTL = (
     *(
-        LineFormat(
+        known_by_its_words(
             "axolotl",
             "memory/",
-            rf"\bmemory/{name} ?\(GiB\)['\"]?: ",
-            (Bytes(rf"memory/{name} ?\(GiB\)['\"]?: *", counter, GIB, window),),
+            Bytes(rf"memory/{name} ?\(GiB\)['\"]?: +", counter, GIB, window),
             moment="a step",
         )
         for name, counter, window in (
