@@ -144,6 +144,16 @@ def test_what_the_run_was_instead_is_named_first(
     assert not first.speaks_against
 
 
+def test_a_run_that_trained_all_says_of_each_field_that_nothing_is_frozen() -> None:
+    """In one order, so that an answer is the same of every process."""
+    frozen = {"frozen": ["embed_tokens"], "num_frozen_layers": 2, "num_frozen_last_layers": 1}
+    found = beside(merged(TITAN, {"training": frozen}), log_of(answer(Job.model_validate(TITAN))))
+    first = found.explanations[0]
+    assert first.meaning == "nothing is frozen"
+    assert [each.path for each in first.patch] == [f"/training/{name}" for name in frozen]
+    assert [each.value for each in first.patch] == [[], 0, 0]
+
+
 @cache
 def real_runs() -> list[tuple[str, Job, str]]:
     """Runs of Megatron-LM whose last rank said what it had between steps and at the peak, where

@@ -111,10 +111,10 @@ def _promising(
     sketch: Callable[[Job], Estimate],
 ) -> list[Supposed]:
     """What would explain the figures of tensors, the best first; all that is supposed where these
-    are as expected, or none was reported.
+    are as expected, none was reported, or there are no others, so that a sketch tells no less.
     """
     before = _apart([each for each in found if each.quantity not in OF_THE_ALLOCATOR])
-    if before <= OFF:
+    if before <= OFF or not rest_on_the_allocator(figures):
         return list(supposed(job))
     tensors = [each for each in figures if not rest_on_the_allocator([each])]
     promising = []
@@ -269,8 +269,12 @@ def _frozen(job: Job) -> Iterator[Supposed]:
     training = job.training
     whole = {"frozen": [], "num_frozen_layers": 0, "num_frozen_last_layers": 0}
     if training.frozen or training.num_frozen_layers or training.num_frozen_last_layers:
-        names = whole.keys() & training.model_fields_set
-        yield Supposed({f"/training/{name}": whole[name] for name in names}, "nothing is frozen")
+        given = {
+            f"/training/{name}": none
+            for name, none in whole.items()
+            if name in training.model_fields_set
+        }
+        yield Supposed(given, "nothing is frozen")
     for name in FREEZABLE:
         if name not in training.frozen:
             yield Supposed({"/training/frozen": [*training.frozen, name]}, f"{name} is not trained")
