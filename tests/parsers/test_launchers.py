@@ -49,7 +49,7 @@ ACCELERATE = {
     "module": (),
     "nonsense": ("1",),
 }
-SHORT = {"module": "-m", "tee": "-t", "redirects": "-r"}
+SHORT = {"module": "-m"}
 Words = list[str]
 
 

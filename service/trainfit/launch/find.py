@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
-from trainfit.documents.document import FileError, parse_documents
 from trainfit.launch.commands.unwrap import Unwrapped, programs_of
+from trainfit.launch.documents import unread
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.formats import FORMATS, Format
 from trainfit.launch.program import TrainingProgram
@@ -20,9 +20,6 @@ from trainfit.specs.launch import Launch, LaunchFormat
 
 BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
 """Formats whose files are a part of a run that another file tells the rest of."""
-
-
-DOCUMENTS = (".json", ".yaml", ".yml", ".toml")
 
 
 class SeveralRunsError(LaunchError):
@@ -111,12 +108,7 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
 def _not_read(programs: Sequence[TrainingProgram]) -> Iterator[Complaint]:
     """Why documents do not read: no format knows one of them."""
     files = {path: file for program in programs for path, file in program.files.items()}
-    for path, file in files.items():
-        try:
-            if path.endswith(DOCUMENTS):
-                parse_documents(path[path.rindex(".") :], file.content)
-        except FileError as error:
-            yield Complaint(f"{path}:{error.line}: {error}", path, error.line)
+    return filter(None, map(unread, files.values()))
 
 
 def _refuse_several_configs(program: TrainingProgram, formats: Sequence[Format]) -> None:

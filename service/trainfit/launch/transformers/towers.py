@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainfit.launch.models import config_of
+from trainfit.launch.models import config_of, has_tower
 from trainfit.launch.transformers.run import TrainerRun
 
 FROZEN = "/training/frozen"
@@ -51,7 +51,7 @@ def put_towers(
     arguments, draft = run.arguments, run.draft
     given = [each for key in USUAL if (each := arguments.get(key)) is not None]
     config = config_of(draft)
-    if config is not None and not {"vision_config", "audio_config"} & config.keys():
+    if config is not None and not has_tower(config):
         return ()
     tower, projector, language = (
         arguments.is_on(key) if arguments.get(key) else usual for key, usual in USUAL.items()

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trainfit.launch.keys import words
-from trainfit.launch.models import config_of
+from trainfit.launch.models import config_of, has_tower
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.run import TrainerRun
 from trainfit.launch.transformers.source import as_int
@@ -81,8 +81,7 @@ def _is_layer(name: str, config: Mapping[str, Any] | None) -> bool:
 
 def _is_tower(name: str, config: Mapping[str, Any] | None) -> bool:
     """Whether a class is that of the layers of a tower beside the language model."""
-    has_tower = config is not None and bool({"vision_config", "audio_config"} & config.keys())
-    return has_tower and TOWERS.fullmatch(name) is not None
+    return has_tower(config) and TOWERS.fullmatch(name) is not None
 
 
 def _plain(name: str) -> str:
