@@ -135,19 +135,24 @@ def config_at(
 
 def most_parameters(draft: Draft) -> int | None:
     """No model with this config.json has more parameters: L layers of four projections and a gated
-    feed-forward network or E of them, two matrices [V, h], and a hundredth for all else. None where
-    nothing is known of the model, or it is no plain decoder.
+    feed-forward network or E of them beside shared ones, two matrices [V, h], and a hundredth for
+    all else. None where nothing is known of the model, or it is no plain decoder: with a tower, or
+    with layers that are not of attention alone.
     """
     config = config_of(draft) or {}
-    hidden, layers, rows, width, heads = (config.get(name) for name in PLAIN)
+    sizes = {name: value for name, value in config.items() if isinstance(value, int)}
+    hidden, layers, rows, width, heads = (sizes.get(name) for name in PLAIN)
     if not (hidden and layers and rows and width and heads) or "text_config" in config:
         return None
-    head = config.get("head_dim") or hidden // heads
-    groups = config.get("num_key_value_heads") or heads
-    named = (config.get(name) for name in ("num_experts", "num_local_experts", "n_routed_experts"))
-    experts = next((each for each in named if each), 0)
+    if has_tower(config) or _has_states(config):
+        return None
+    head = sizes.get("head_dim") or hidden // heads
+    groups = sizes.get("num_key_value_heads") or heads
     attention = 2 * hidden * head * (heads + groups)
-    feed_forward = 3 * hidden * max(width, (config.get("moe_intermediate_size") or width) * experts)
+    of_expert = sizes.get("moe_intermediate_size") or width
+    count = next((sizes[name] for name in SHARED_EXPERTS if name in sizes), 0)
+    shared = next((sizes[name] for name in SHARED_WIDTHS if name in sizes), count * of_expert)
+    feed_forward = 3 * hidden * max(width, of_expert * experts_of(draft) + shared)
     return int((layers * (attention + feed_forward) + 2 * rows * hidden) * 1.01)
 
 
@@ -158,6 +163,18 @@ PLAIN = (
     "intermediate_size",
     "num_attention_heads",
 )
+OF_STATES = ("mamba_", "linear_")
+"""How keys begin of layers that mix tokens by a state, beside attention or in its place."""
+SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts")
+SHARED_WIDTHS = ("shared_expert_intermediate_size", "shared_intermediate_size")
+"""How wide all experts are together that see every token, and before it how many there are."""
+
+
+def _has_states(config: Mapping[str, Any]) -> bool:
+    """Whether layers of a config.json mix tokens by a state."""
+    kinds = config.get("layer_types")
+    named = isinstance(kinds, list) and "linear_attention" in kinds
+    return named or any(name.startswith(OF_STATES) for name in config)
 
 
 def has_tower(config: Mapping[str, Any] | None) -> bool:
@@ -202,5 +219,5 @@ def experts_of(draft: Draft) -> int:
 
 def hidden_size(draft: Draft) -> int:
     """The width of the model between its layers; 0 where it is not known here."""
-    spelled_out = draft.get("/model/spec/hidden_size")
-    return int(spelled_out or text_config_of(draft).get("hidden_size") or 0)
+    width = draft.get("/model/spec/hidden_size") or text_config_of(draft).get("hidden_size")
+    return width if isinstance(width, int) else 0
