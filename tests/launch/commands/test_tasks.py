@@ -102,6 +102,14 @@ def test_a_run_of_mosaic_has_its_parameters_as_a_file() -> None:
     assert (micro.file, micro.line) == ("run.yaml", line)
 
 
+@pytest.mark.parametrize("variables", ["5", "true", "abc", "[1]", "{A: 1}"])
+def test_variables_of_a_run_of_mosaic_may_be_of_another_kind(variables: str) -> None:
+    pairs = "\n  - key: TOKEN\n    value: abc"
+    assert pairs in MOSAIC
+    found = read(launch_of({"run.yaml": MOSAIC.replace(pairs, f" {variables}")}))
+    assert found.field("/parallelism/num_gpus") == 16
+
+
 def test_a_run_of_mosaic_without_parameters_is_its_command() -> None:
     text = MOSAIC.partition("parameters:")[0].replace("/mnt/config/parameters.yaml", "t.yaml")
     found = program(run_yaml=text)

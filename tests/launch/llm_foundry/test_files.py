@@ -258,3 +258,42 @@ def test_what_is_changed_of_a_config_may_change_no_shape(
     assert bool(found.unsupported) is unsupported
     if "attn_impl: flash" in changes:
         assert found.field("/training/attention/backend") == "flash"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("attn_impl", "config_overrides: {attn_config: {attn_impl: [1]}}"),
+        ("attn_implementation", "attn_implementation: [1]"),
+        ("target_modules", "peft_config: {peft_type: LORA, r: 8, target_modules: 5}"),
+    ],
+)
+def test_a_value_of_another_kind_is_told_by_its_key(key: str, value: str) -> None:
+    assert key in told_of(WHOLE.replace("use_flash_attention_2: true", value))
+
+
+@pytest.mark.parametrize("ratio", ["[1]", "wide", "0", "1.0e+308"])
+def test_a_network_is_so_many_times_wider(ratio: str) -> None:
+    assert "expansion_ratio" in told_of(
+        MPT.replace("expansion_ratio: 4", f"expansion_ratio: {ratio}")
+    )
+
+
+def test_an_optimizer_is_a_word() -> None:
+    assert "optimizer.name" in told_of(WHOLE.replace("name: decoupled_lionw", "name: [1]"))
+
+
+@pytest.mark.parametrize("attention", [5, [5], None, {}])
+def test_positions_of_a_model_that_says_little_of_attention_are_learned(attention: Any) -> None:
+    text = WHOLE.replace("use_flash_attention_2: true", "config_overrides: {max_seq_len: 4096}")
+    config = {"model_type": "mpt", "attn_config": attention}
+    found = read(text, overrides={**GPUS, "model": {"hf_config": config}})
+    assert "model.config_overrides.max_seq_len" in found.unsupported
+
+
+def told_of(text: str) -> str:
+    """What is refused of a launch, or else left out of it."""
+    try:
+        return " ".join(read(text).unsupported)
+    except LaunchError as error:
+        return str(error)

@@ -117,3 +117,10 @@ def test_a_path_is_known_by_its_last_name() -> None:
 @pytest.mark.parametrize("more", ["", "--lora_enable True", "--tune_mm_mlp_adapter True"])
 def test_no_key_goes_unnoticed(more: str) -> None:
     check_every_key(launched(more))
+
+
+@pytest.mark.parametrize("tower", [{}, {"hidden_size": "wide"}, None, 5])
+def test_a_tower_in_overrides_may_say_nothing_of_its_width(tower: Any) -> None:
+    config = {"model_type": "llava", "vision_config": tower, "text_config": {"hidden_size": 4096}}
+    found = trained("--lora_enable True", overrides={"model": {"hf_config": config}})
+    assert found.unsupported == {"lora_enable" if isinstance(tower, dict) else "vision_tower"}

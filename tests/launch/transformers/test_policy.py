@@ -128,3 +128,8 @@ def test_an_engine_that_is_awake_has_its_share_of_the_cards() -> None:
     apart = of(OLDER + "--vllm_gpu_memory_utilization 0.9 ")
     assert [each.direction for each in apart.account.bounded] == ["lowers"]
     assert not apart.unsupported
+
+
+@pytest.mark.parametrize("more", ["--micro_train_batch_size 0", "--init_kl_coef abc"])
+def test_a_number_that_is_none_breaks_nothing(more: str) -> None:
+    of(OLDER + f"--colocate_actor_ref {more} ")

@@ -266,7 +266,7 @@ def test_a_yaml_file_is_read_with_its_references() -> None:
     assert over.field("/parallelism/num_gpus") == 32
 
 
-@pytest.mark.parametrize("value", ["[]", "{}", "null", "x", "1.5", "-1", "[[1], {a: 2}]"])
+@pytest.mark.parametrize("value", ["[]", "{}", "null", "x", "1.5", "0", "-1", "[[1], {a: 2}]"])
 def test_a_value_of_another_kind_breaks_nothing(value: str) -> None:
     for key in KEYS:
         if key.startswith((ACTOR, MODEL)):

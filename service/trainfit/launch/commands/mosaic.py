@@ -74,9 +74,15 @@ class MosaicRun:
     def _environment(self) -> Iterator[tuple[str, Setting]]:
         """A mapping of names to values, or a list of such pairs as `key` and `value`."""
         given = self.document.value.get(VARIABLES)
-        listed = given.items() if isinstance(given, dict) else ()
-        pairs = [each for each in given if isinstance(each, dict)] if listed == () and given else []
-        line = self.document.line_of(f"/{VARIABLES}") if given else None
-        for name, value in (*listed, *((each.get("key"), each.get("value")) for each in pairs)):
+        match given:
+            case dict():
+                pairs = list(given.items())
+            case list():
+                listed = (each for each in given if isinstance(each, dict))
+                pairs = [(each.get("key"), each.get("value")) for each in listed]
+            case _:
+                return
+        line = self.document.line_of(f"/{VARIABLES}")
+        for name, value in pairs:
             if name is not None and value is not None:
                 yield str(name), Setting(str(name), str(value), self.file, line)

@@ -20,6 +20,8 @@ KERNELS = {"flash": "flash", "torch": "eager", "triton": "flash"}
 LOSSES = {"fused_crossentropy": "fused", "torch_crossentropy": "unfused"}
 BACKEND = "/training/attention/backend"
 LOSS = "/training/loss/cross_entropy"
+WIDEST = 1024
+"""Times that a feed-forward network may be wider than the model, far beyond any."""
 WHOSE = "LLM Foundry"
 
 
@@ -44,7 +46,7 @@ def _spec(reading: Reading, *, gated: bool) -> dict[str, Any]:
     rope = _is(reading, "attn_config.rope", otherwise=False)
     alibi = _is(reading, "attn_config.alibi", otherwise=False)
     learned = _is(reading, "learned_pos_emb", otherwise=True) and not (rope or alibi)
-    ratio = reading.value("model.expansion_ratio", 4)
+    ratio = reading.value("model.expansion_ratio", 4, _ratio)
     spec = {
         "num_layers": _of(reading, "n_layers", 24),
         "hidden_size": hidden,
@@ -72,6 +74,14 @@ def _groups(reading: Reading, heads: int) -> int:
     return 1 if one else _of(reading, "attn_config.kv_n_heads", heads)
 
 
+def _ratio(value: Any) -> float:
+    """How many times wider a feed-forward network is. Raises ValueError for what is none."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 0 < value <= WIDEST:
+        return float(value)
+    raise ValueError(f"must be a number above 0, of at most {WIDEST}")
+
+
 def _of(reading: Reading, key: str, otherwise: int) -> int:
     given = reading.get(f"model.{key}")
     if given is None or given.value is None:
@@ -92,7 +102,7 @@ def _put_one_of(
     setting = reading.get(key)
     if setting is None:
         draft.default(pointer, next(iter(meanings.values())), WHOSE)
-    elif setting.value in meanings:
-        draft.put(pointer, meanings[setting.value], setting)
+    elif str(setting.value) in meanings:
+        draft.put(pointer, meanings[str(setting.value)], setting)
     else:
         draft.complain(setting, f"of these {', '.join(meanings)} are read", pointer)

@@ -48,6 +48,7 @@ ATTENTION: Mapping[str, str] = {
     "eager": "eager",
 }
 CHANGED = "model.config_overrides."
+KERNEL = f"{CHANGED}attn_config.attn_impl"
 LENGTHS = ("max_position_embeddings", "max_seq_len")
 ROTATED = ("llama", "mistral", "mixtral", "qwen2", "gpt_neox", "gemma", "phi3", "dbrx")
 """Types of models that learn no positions, as MPT with ALiBi does not."""
@@ -124,14 +125,14 @@ def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     _override(reading, draft)
     flash = reading.get("model.use_flash_attention_2")
     given = reading.get("model.attn_implementation")
-    kernel = reading.settings.get(f"{CHANGED}attn_config.attn_impl")
+    kernel = reading.settings.get(KERNEL)
     pointer = "/training/attention/backend"
-    if kernel is not None and kernel.value in OF_MPT:
-        draft.put(pointer, OF_MPT[reading.value(f"{CHANGED}attn_config.attn_impl")], kernel)
+    if kernel is not None and str(kernel.value) in OF_MPT:
+        draft.put(pointer, OF_MPT[reading.value(KERNEL, convert=word)], kernel)
     elif flash is not None and reading.value("model.use_flash_attention_2", False, flag):
         draft.put(pointer, "flash", flash)
-    elif given is not None and given.value in ATTENTION:
-        draft.put(pointer, ATTENTION[given.value], given)
+    elif given is not None and str(given.value) in ATTENTION:
+        draft.put(pointer, ATTENTION[str(given.value)], given)
     elif given is not None and given.value is not None:
         draft.leave_out(given, "what this kernel of attention keeps is not modelled")
     else:
@@ -143,12 +144,12 @@ def _override(reading: Reading, draft: Draft) -> None:
     positions, how many it may have.
     """
     config = config_of(draft) or {}
-    positions = config.get("model_type") in ROTATED or bool(
-        (config.get("attn_config") or {}).get("alibi")
-    )
-    for key in (*LENGTHS, "attn_config.attn_uses_sequence_id"):
-        if positions or key not in LENGTHS:
+    attention = config.get("attn_config")
+    biased = isinstance(attention, dict) and bool(attention.get("alibi"))
+    if biased or str(config.get("model_type")) in ROTATED:
+        for key in LENGTHS:
             reading.pass_by(f"{CHANGED}{key}")
+    reading.pass_by(f"{CHANGED}attn_config.attn_uses_sequence_id")
 
 
 def _batch(reading: Reading, draft: Draft) -> None:
@@ -263,14 +264,14 @@ def _adapters(reading: Reading, draft: Draft) -> bool:
     elif targets.value == "all-linear":
         draft.put(pointer, "all-linear", targets)
     else:
-        draft.put(pointer, names(targets.value), targets)
+        reading.copy(targets.key, pointer, names)
     return True
 
 
 def _optimizer(reading: Reading, draft: Draft) -> None:
     """Composer's steps go from parameter to parameter."""
     setting = reading.get("optimizer.name")
-    known = None if setting is None else OPTIMIZERS.get(word(setting.value))
+    known = None if setting is None else OPTIMIZERS.get(str(setting.value))
     if setting is not None and known is None:
         draft.complain(setting, f"of these {', '.join(OPTIMIZERS)} are read")
     elif setting is not None:

@@ -53,9 +53,12 @@ def _largest(run: TrainerRun) -> tuple[Setting, int] | None:
         return None if number is None else (tokens, number)
     pixels = next((each for key in PIXELS if (each := run.arguments.get(key))), None)
     pixels = pixels or environment.get(OF_SWIFT)
-    tower = (config_of(run.draft) or {}).get("vision_config") or {}
-    patch, merged = tower.get("patch_size"), tower.get("spatial_merge_size")
-    if pixels is None or pixels.unknown is not None or not patch or not merged:
+    tower = (config_of(run.draft) or {}).get("vision_config")
+    sizes = tower if isinstance(tower, dict) else {}
+    patch, merged = (sizes.get(name) for name in ("patch_size", "spatial_merge_size"))
+    if pixels is None or pixels.unknown is not None:
+        return None
+    if not (isinstance(patch, int) and isinstance(merged, int) and patch and merged):
         return None
     number = as_int(pixels.value)
     return None if number is None else (pixels, number // (patch * merged) ** 2)

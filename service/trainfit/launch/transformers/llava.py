@@ -81,7 +81,7 @@ def put_seeing_model(run: TrainerRun, model: Setting) -> bool:
 
 
 def _sees(config: Mapping[str, Any] | None) -> bool:
-    return "vision_config" in (config or {})
+    return isinstance((config or {}).get("vision_config"), Mapping)
 
 
 def _check_projector(draft: Draft, tower: Setting, kind: Setting | None) -> None:
@@ -98,12 +98,14 @@ def leave_out_projector(run: TrainerRun) -> None:
     """Beside adapters the projector is trained as a whole: its states, and what it keeps of a
     sample that is of images alone, a row as wide as the tower's and four as the text's.
     """
-    config, switch = config_of(run.draft), run.arguments.settings.get(ADAPTERS)
+    config, switch = config_of(run.draft) or {}, run.arguments.settings.get(ADAPTERS)
     if not (run.known and TOWER in run.arguments.settings and _sees(config)) or switch is None:
         return
-    text, seen = hidden_size(run.draft), int((config or {})["vision_config"]["hidden_size"])
-    length, samples = (run.draft.settled(f"/training/{each}") for each in SIZES)
-    if not (text and isinstance(length, int) and isinstance(samples, int)):
+    text, seen = hidden_size(run.draft), config["vision_config"].get("hidden_size")
+    length, samples = (
+        run.draft.settled(f"/training/{each}") for each in ("seq_length", "micro_batch_size")
+    )
+    if not (text and all(isinstance(each, int) for each in (seen, length, samples))):
         run.draft.leave_out(switch, "the projector is trained as a whole")
         return
     parameters = (seen + 1) * text + (text + 1) * text
@@ -118,6 +120,3 @@ def leave_out_projector(run: TrainerRun) -> None:
             bytes=STATES * parameters + kept,
         ),
     )
-
-
-SIZES = ("seq_length", "micro_batch_size")

@@ -68,7 +68,7 @@ def _reference(run: TrainerRun, named: Setting, *, beside: bool) -> None:
     """The model that the policy is held to, where a divergence counts: its weights alone."""
     draft, coefficient = run.draft, run.arguments.get("init_kl_coef")
     away = run.arguments.is_on("ref_offload")
-    held = coefficient is not None and float(coefficient.value) != 0
+    held = coefficient is not None and as_int(coefficient.value) != 0
     if not beside or away or not held:
         return
     shared = draft.get(SHARING) == "optim_grads_params"

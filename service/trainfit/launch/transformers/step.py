@@ -99,10 +99,12 @@ def _total(run: TrainerRun) -> Setting | None:
 def _put_total(
     run: TrainerRun, size: int | None, steps: Setting | None, num_gpus: int | None
 ) -> None:
-    """Any two of train_batch_size, micro-batch and accumulation give the third."""
+    """Any two of train_batch_size, micro-batch and accumulation give the third; a micro-batch of no
+    sample, which no job may have, gives none.
+    """
     setting = _total(run)
     total = None if setting is None else as_int(setting.value)
-    if setting is None or num_gpus is None:
+    if setting is None or num_gpus is None or size == 0:
         return
     if total is None:
         run.draft.complain(setting, f"{setting.value!r} is no number of samples")

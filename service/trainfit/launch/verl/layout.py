@@ -114,7 +114,7 @@ def read_batch(
             draft.put("/training/micro_batch_size", micro, reading.settings[whole_key])
         message = f"give {micro_key}: how many samples a micro-batch has is not said"
         draft.require("/training/micro_batch_size", message, reading.get(whole_key))
-        samples = micro if isinstance(micro, int) else 1
+        samples = max(1, micro) if isinstance(micro, int) else 1
     _accumulation(reading, draft, replica_ranks, samples)
 
 
