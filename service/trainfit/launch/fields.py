@@ -16,11 +16,14 @@ from trainfit.specs.part import Part
 
 
 def as_field(pointer: str, value: Any) -> Any:
-    """The value as the field at `pointer` takes it. Raises ValueError with what it must be."""
-    if not isinstance(value, str):
+    """The value as the field at `pointer` takes it: text is read, and a list is one that the field
+    may have. Raises ValueError with what it must be.
+    """
+    if not isinstance(value, str | list):
         return value
     try:
-        return _field(pointer).validate_python(value, strict=False)
+        read = _field(pointer).validate_python(value, strict=False)
+        return read if isinstance(value, str) else value
     except ValidationError as error:
         wanted = error.errors()[0]["msg"].partition(", unable")[0]
         raise ValueError(wanted.replace("Input should be", "must be")) from None

@@ -218,7 +218,10 @@ def _adapters(reading: Reading, draft: Draft) -> None:
     targets = reading.get("peft.target_modules")
     every = reading.get("peft.match_all_linear")
     names = targets.value if targets is not None else None
-    listed = [names] if isinstance(names, str) else list(names or [])
+    listed = [names] if isinstance(names, str) else names or []
+    if targets is not None and not isinstance(listed, list):
+        draft.complain(targets, "must be a list of names")
+        return
     if every is not None and every.value is True:
         draft.put(f"{PEFT}/target_modules", "all-linear", every)
     elif targets is not None and any(str(each) in EVERY_LINEAR for each in listed):

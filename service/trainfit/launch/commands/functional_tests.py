@@ -48,10 +48,10 @@ class FunctionalTest:
         value = self.document.value
         found = _CASE.search(self.file)
         name = PROGRAMS.get(found[1], "pretrain_gpt.py") if found else "pretrain_gpt.py"
-        variables = value.get(ENVIRONMENT) or {}
+        variables = value.get(ENVIRONMENT)
         environment = {
             str(key): Setting(str(key), str(each), self.file, self._line(ENVIRONMENT, key))
-            for key, each in variables.items()
+            for key, each in (variables.items() if isinstance(variables, dict) else ())
         }
         others = tuple(
             Setting(str(key), None, self.file, self._line(key))

@@ -176,21 +176,21 @@ def _model(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     positions = settings.get("pos_emb")
     if positions is not None and positions.value == "alibi":
         yield Field("alibi", positions, True)
-    elif positions is not None and positions.value in POSITIONS:
-        yield Field("position_embedding_type", positions, POSITIONS[positions.value])
+    elif positions is not None and str(positions.value) in POSITIONS:
+        yield Field("position_embedding_type", positions, POSITIONS[str(positions.value)])
     elif positions is not None:
         draft.leave_out(positions, f"of positions {', '.join(POSITIONS)} and alibi are modelled")
     norm = settings.get("norm")
-    if norm is not None and norm.value in NORMS:
-        yield Field("normalization", norm, NORMS[norm.value])
+    if norm is not None and str(norm.value) in NORMS:
+        yield Field("normalization", norm, NORMS[str(norm.value)])
     elif norm is not None:
         draft.leave_out(norm, f"of norms {' and '.join(NORMS)} are modelled")
     activation = settings.get("activation")
-    if activation is not None and activation.value in GATED:
-        yield Field("activation_func", activation, GATED[activation.value])
+    if activation is not None and str(activation.value) in GATED:
+        yield Field("activation_func", activation, GATED[str(activation.value)])
     elif activation is not None and activation.value != "gelu":
         draft.leave_out(activation, "this activation is not modelled")
-    yield from _feed_forward(settings)
+    yield from _feed_forward(settings, draft)
     _put_beside(settings, draft)
     experts = settings.get("moe_num_experts")
     if experts is not None and (as_int(experts.value) or 1) > 1:
@@ -200,16 +200,19 @@ def _model(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     yield from _biases(settings, draft)
 
 
-def _feed_forward(settings: Mapping[str, Setting]) -> Iterator[Field]:
+def _feed_forward(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     """The width behind the first product: as it is given, but of a gated one two thirds of that
     for both halves, each a multiple.
     """
     given = settings.get("intermediate_size") or settings.get("expansion_factor")
     hidden = settings.get("hidden_size")
     activation = settings.get("activation")
-    gated = activation is not None and activation.value in GATED
+    gated = activation is not None and str(activation.value) in GATED
     setting = given or (activation if gated else None)
     if setting is None or hidden is None or not isinstance(hidden.value, int):
+        return
+    if given is not None and not isinstance(given.value, int | float):
+        draft.complain(given, "must be a number")
         return
     width = given.value if given is not None else 4 * hidden.value
     if given is not None and given.key == "expansion_factor":

@@ -337,7 +337,10 @@ def put_parallel_sizes(
     elif sequence is not None and sizes["sp"] != 1:
         run.draft.leave_out(sequence, "Ulysses' sequence parallelism goes with DeepSpeed here")
     if engine.name != "deepspeed" and num_gpus is not None:
-        stated = {name: size for name, size in sizes.items() if size is not None}
+        for name, setting in given.items():
+            if setting is not None and sizes[name] == 0:
+                run.draft.complain(setting, "must be 1 or more")
+        stated = {name: size for name, size in sizes.items() if size}
         if filled:
             stated = _filled(run, given, stated, engine, num_gpus)
         _check_product(run, given, stated, num_gpus)
