@@ -11,6 +11,7 @@ tests/data/torch_steps_here.jsonl).
 
 from trainfit.estimator.blocks.mlp.pytorch import mlp
 from trainfit.estimator.blocks.norm.pytorch import norm
+from trainfit.estimator.blocks.tower.weights import TOWER_MODULE
 from trainfit.estimator.ledger import Group
 from trainfit.estimator.legend import NOT_LINEARS
 from trainfit.estimator.operations import scaled_dot_product
@@ -74,7 +75,7 @@ def _convolved(step: Modules, x: Tensor, rows: int) -> Tensor:
     sizes, inputs = step.sizes, x.shape[-1]
     y = step.tensor("convolved frames", rows, sizes.h)
     parts = Parts(backward=[step.passed_back(y, "output gradient")])
-    trained = sizes.trains("vision_tower")
+    trained = sizes.trains(TOWER_MODULE)
     step.weight(CONVOLUTION, (sizes.h, KERNEL * inputs), parts, trained=trained)
     bias = step.tensor("bias gradient", sizes.h, width=sizes.gradient_bytes)
     step.operation(
@@ -193,7 +194,7 @@ def _scaled(step: Modules, encoder: Encoder) -> None:
     if not encoder.layer_scale:
         return
     sizes = step.sizes
-    learned = sizes.trains("vision_tower")
+    learned = sizes.trains(TOWER_MODULE)
     made = step.tensor("what is scaled", sizes.n, sizes.h)
     gradient = step.tensor("gradient of the scale", sizes.h, width=sizes.gradient_bytes)
     product = step.tensor("gradient, scaled", sizes.n, sizes.h)

@@ -13,8 +13,8 @@ from trainfit.specs.encoder import Encoder
 PROJECTOR = "projector"
 TOWER_MODULE, PROJECTOR_MODULE = "vision_tower", "multi_modal_projector"
 """The names that the two are frozen by."""
-MODULES = {"encoder": TOWER_MODULE, PROJECTOR: PROJECTOR_MODULE, "encoder_frozen": TOWER_MODULE}
-"""What parts of a tower are frozen by, under the names of their weights."""
+MODULES = {"encoder": TOWER_MODULE, PROJECTOR: PROJECTOR_MODULE}
+"""What parts of a tower that can be trained are frozen by, under the names of their weights."""
 
 
 def towers(spec: ModelSpec, *, divided: bool = False) -> Iterator[Weight]:

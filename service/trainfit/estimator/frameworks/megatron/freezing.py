@@ -1,6 +1,11 @@
 """Which weights are trained, where towers, their projectors or the text's model are not."""
 
-from trainfit.estimator.blocks.tower.weights import MODULES, PROJECTOR_MODULE, TOWER_MODULE
+from trainfit.estimator.blocks.tower.weights import (
+    MODULES,
+    PROJECTOR_MODULE,
+    TOWER_MODULE,
+    towers,
+)
 from trainfit.estimator.ledger import Weight
 from trainfit.estimator.local_parameters import DividedModel, ParameterTable
 from trainfit.estimator.parameters import ParameterCounts
@@ -34,11 +39,7 @@ def is_partly_frozen(run: MegatronRun) -> bool:
 
 def trained_parameters(counts: ParameterCounts, spec: ModelSpec, frozen: frozenset[str]) -> int:
     """How many elements of the whole model are trained."""
-    projector = spec.projector_parameters or 0
-    tower = spec.encoder_parameters - spec.encoder_frozen_parameters - projector
-    of_parts = {
-        "vision_tower": tower,
-        "multi_modal_projector": projector,
-        "language_model": counts.trainable - tower - projector,
-    }
-    return sum(number for part, number in of_parts.items() if part not in frozen)
+    beside = [weight for weight in towers(spec) if weight.trainable]
+    text = counts.trainable - sum(weight.numel for weight in beside)
+    here = sum(weight.numel for weight in beside if MODULES[weight.name] not in frozen)
+    return here + text * ("language_model" not in frozen)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from trainfit.estimator.blocks.embedding import pytorch as embedding
 from trainfit.estimator.blocks.head import pytorch as head
+from trainfit.estimator.blocks.tower.weights import MODULES
 from trainfit.estimator.compiled import compiled
 from trainfit.estimator.frameworks.pytorch import ends
 from trainfit.estimator.frameworks.pytorch.begun import Begun, seen
@@ -242,7 +243,7 @@ class PytorchLedger:
     def _embedding_has_gradient(self) -> bool:
         adapters = self.sizes.adapters
         joined = adapters is not None and adapters.virtual is not None and not self.sizes.prefix
-        towers = any(map(self.sizes.trains, ("vision_tower", "multi_modal_projector")))
+        towers = any(map(self.sizes.trains, MODULES.values()))
         reached = self.plan.model.encoder_parameters > 0 and towers
         trained = self.sizes.trains("embed_tokens") or joined or reached
         return trained or embedding.takes_gradient(self.plan.step)

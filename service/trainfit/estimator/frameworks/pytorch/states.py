@@ -12,7 +12,7 @@ from math import ceil
 from operator import add
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.tower.weights import PROJECTOR
+from trainfit.estimator.blocks.tower.weights import PROJECTOR, PROJECTOR_MODULE, TOWER_MODULE
 from trainfit.estimator.blocks.virtual_tokens import pytorch as virtual_tokens
 from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
@@ -38,13 +38,13 @@ MODULES = {
     "embedding": "embed_tokens",
     "output_layer": "lm_head",
     "norm": "norm",
-    "vision": "vision_tower",
+    "vision": TOWER_MODULE,
 }
 """Modules that can be frozen, or trained as a whole beside adapters, by the bucket of their
 weights."""
 BY_NAME = {
     ("norm", "final"): "final_norm",
-    ("vision", PROJECTOR): "multi_modal_projector",
+    ("vision", PROJECTOR): PROJECTOR_MODULE,
     ("other", "score"): "score",
 }
 """Modules that have a part of a bucket, by the name of the weight as well."""
