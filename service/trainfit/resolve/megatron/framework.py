@@ -88,7 +88,7 @@ def plan(
         step=step,
         routing=routing,
         framework=framework,
-        tower=step_of_transformers(job, model, layout, gpu),
+        tower=step_of_transformers(job, model, framework, layout, gpu),
         gpu=gpu,
         defaults=LeftOpen(left_open),
         remarks=remarks(job),

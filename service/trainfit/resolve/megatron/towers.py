@@ -72,14 +72,12 @@ def frozen_not_modelled(job: Job) -> Iterator[tuple[str, str]]:
 
 
 def step_of_transformers(
-    job: Job, model: ModelSpec, layout: Layout, gpu: TargetGpu
+    job: Job, model: ModelSpec, framework: Megatron, layout: Layout, gpu: TargetGpu
 ) -> PytorchStep | None:
     """How transformers' modules run a tower, in the type of Megatron's weights; None where there is
     no tower of theirs. Attention is torch's own, as Megatron-Bridge leaves it, or FlashAttention
     where a job says so, as ms-swift has it.
     """
-    framework = job.framework
-    assert isinstance(framework, Megatron)
     if model.encoder is None or is_divided(model, framework):
         return None
     from trainfit.resolve.pytorch.step import resolve_pytorch_step

@@ -362,6 +362,6 @@ def _behind_tower(embedding: Segment, run: MegatronRun) -> tuple[Segment, int]:
     """
     if not run.image_tokens:
         return embedding, 0
-    from trainfit.estimator.frameworks.megatron.towers import pixel_bytes, with_tower
+    from trainfit.estimator.frameworks.megatron.towers import with_tower
 
-    return with_tower(embedding, run), pixel_bytes(run)
+    return with_tower(embedding, run)

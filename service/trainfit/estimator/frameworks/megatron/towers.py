@@ -31,12 +31,15 @@ from trainfit.specs.encoder import Encoder
 PLAIN = RecomputePolicy("none", 0, frozenset(), frozenset(), False)
 
 
-def with_tower(embedding: Segment, run: MegatronRun) -> Segment:
-    """The embedding behind the tower, where a sample is known to have tokens of images."""
+def with_tower(embedding: Segment, run: MegatronRun) -> tuple[Segment, int]:
+    """The embedding behind the tower, where a sample is known to have tokens of images, and the
+    bytes of pixels.
+    """
     encoder, tokens = run.model.encoder, run.image_tokens
     if encoder is None or not tokens:
-        return embedding
-    return one_after_another([*_segments(encoder, tokens, run), embedding])
+        return embedding, 0
+    whole = one_after_another([*_segments(encoder, tokens, run), embedding])
+    return whole, _pixel_bytes(encoder, tokens, run)
 
 
 def most_bytes(run: MegatronRun) -> tuple[int, int]:
@@ -47,15 +50,12 @@ def most_bytes(run: MegatronRun) -> tuple[int, int]:
     if encoder is None or run.image_tokens is not None:
         return 0, 0
     whole = one_after_another(list(_segments(encoder, run.seq_length, run)))
-    pixels = pixel_bytes(run._replace(image_tokens=run.seq_length))
+    pixels = _pixel_bytes(encoder, run.seq_length, run)
     return whole.saved, max(whole.forward.total, whole.backward.total) - whole.saved + pixels
 
 
-def pixel_bytes(run: MegatronRun) -> int:
+def _pixel_bytes(encoder: Encoder, tokens: int, run: MegatronRun) -> int:
     """What the loader sends of a micro-batch's images, in fp32, while the tower runs forward."""
-    encoder, tokens = run.model.encoder, run.image_tokens
-    if encoder is None or not tokens:
-        return 0
     images, rows = rows_of(encoder, tokens, run.micro_batch_size)
     return FP32 * images * (rows - encoder.class_tokens) * encoder.patch_values
 
@@ -70,7 +70,7 @@ def _segments(encoder: Encoder, tokens: int, run: MegatronRun) -> Iterator[Segme
 
 def _modules(step: PytorchStep, run: MegatronRun) -> tuple[PytorchLegend, PytorchWay]:
     """What transformers' modules are run with: weights and gradients as wide as activations."""
-    text = legend_of(run)
+    text = replace(legend_of(run), linear_input_bytes=Fraction(run.step.activation_bytes))
     sizes = PytorchLegend(
         **{each.name: getattr(text, each.name) for each in fields(Legend)},
         residual_bytes=text.bytes,
@@ -94,7 +94,7 @@ def _modules(step: PytorchStep, run: MegatronRun) -> tuple[PytorchLegend, Pytorc
         shards_parameters=False,
         pipelined=False,
     )
-    return replace(sizes, linear_input_bytes=Fraction(text.bytes)), way
+    return sizes, way
 
 
 def _of_megatron(encoder: Encoder, tokens: int, run: MegatronRun) -> Iterator[Segment]:

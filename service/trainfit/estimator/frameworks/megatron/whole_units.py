@@ -15,7 +15,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
-from trainfit.estimator.frameworks.megatron.states import StateSharding, holds_units_whole
+from trainfit.estimator.frameworks.megatron.states import StateSharding
 from trainfit.estimator.local_parameters import Local, ParameterTable
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
@@ -47,10 +47,11 @@ class WholeUnits:
     ) -> None:
         self._ledger, self._table, self._trained = ledger, table, trained
         states, framework = sharding.each, sharding.framework
-        shares = holds_units_whole(sharding) and ledger.run.step.adapters is None
+        trains_units = ledger.run.step.adapters is None
         self._weight = states.weights if sharding.strategy == "optim_grads_params" else 0
-        self._gradient = states.gradients if shares else 0
-        self._apart = 0 if framework.gradient_accumulation_fusion else states.weights * shares
+        self._gradient = states.gradients if trains_units else 0
+        fused = framework.gradient_accumulation_fusion
+        self._apart = states.weights if trains_units and not fused else 0
         self._doubled = framework.fsdp_double_buffer or framework.nccl_ub
 
     def standing(self, contents: Iterable[Content]) -> int:
