@@ -26,7 +26,7 @@ class ScoringPeak(NamedTuple):
     stream: int
 
 
-def is_higher(plan: PytorchPlan) -> bool:
+def scores_beyond_batch(plan: PytorchPlan) -> bool:
     """Whether more tokens are scored at once than a rank has of a micro-batch."""
     policy, batch = plan.step.policy, plan.batch
     here = batch.seq_length * batch.micro_batch_size // plan.layout.cp
@@ -35,7 +35,7 @@ def is_higher(plan: PytorchPlan) -> bool:
 
 def scoring(plan: PytorchPlan, content: Content) -> Iterator[ScoringPeak]:
     """The head and the last layer of each kind."""
-    if not is_higher(plan):
+    if not scores_beyond_batch(plan):
         return
     ledger = PytorchLedger(_plan(plan))
     passes, pattern = PassesByStretch(ledger), ledger.plan.model.pattern

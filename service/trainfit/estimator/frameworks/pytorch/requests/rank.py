@@ -17,7 +17,7 @@ from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import Fsdp1Requests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp2 import Fsdp2Requests
 from trainfit.estimator.frameworks.pytorch.requests.unit import units_of
-from trainfit.estimator.frameworks.pytorch.scoring import is_higher
+from trainfit.estimator.frameworks.pytorch.scoring import scores_beyond_batch
 from trainfit.estimator.frameworks.pytorch.states import Shares
 from trainfit.estimator.frameworks.pytorch.step import is_loss_outside, leaves_last_layer_whole
 from trainfit.estimator.frameworks.pytorch.stretch_passes import (
@@ -64,7 +64,7 @@ def is_traced(plan: PytorchPlan) -> bool:
         and (made is None or made.like == "second moment")
         and not step.optimizer.paged
         and (step.preference is None or engine == "ddp")
-        and not is_higher(plan)
+        and not scores_beyond_batch(plan)
         and all(len(each.blocks) == 1 for kind in plan.model.layer_kinds for each in kind.sublayers)
         and programs_tell_order(plan, Attention, Mlp, *_experts(plan))
     )
