@@ -1,8 +1,9 @@
 """Losses as verl's own actor computes them: its code is run as it is, without what surrounds it.
 
 verl is in no lock: rows that need it are made where its source and what it imports (tensordict and
-omegaconf) are beside the oracle's own environment, and `make oracle` leaves them out. flash-attn
-and Ray have stand-ins, as has what runs under autocast on a GPU only.
+omegaconf) are beside the oracle's own environment, and `make oracle` leaves them out. Masks decide
+shapes: packed samples need `--real`. flash-attn and Ray have stand-ins, as has what runs under
+autocast on a GPU only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from importlib import import_module
 from types import MethodType, ModuleType, SimpleNamespace
 from typing import Any
@@ -21,14 +21,21 @@ from torch.nn import functional
 
 from tests.oracle.spec import Spec
 
-REFUSED: tuple[str, ...] = (
+ABSENT = (
     "ray",
+    "ray.actor",
+    "ray.experimental",
+    "ray.experimental.state",
+    "ray.experimental.state.api",
     "ray.util",
     "ray.util.placement_group",
     "ray.util.scheduling_strategies",
+    "pkg_resources",
+    "flash_attn",
+    "flash_attn.ops",
+    "flash_attn.ops.triton",
 )
-REFUSED += ("ray.experimental", "ray.experimental.state", "ray.experimental.state.api")
-REFUSED += ("ray.actor", "pkg_resources", "flash_attn", "flash_attn.ops", "flash_attn.ops.triton")
+"""Modules that verl imports, and of which a loss calls nothing."""
 
 
 def loss_of_actor(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
@@ -43,11 +50,12 @@ def loss_of_actor(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
         }
         batch["position_ids"] = torch.arange(spec.seq).expand_as(ids)
         looks = spec.entropy != "none"
-        entropy, log_probs = forward_of(actor)(batch, calculate_entropy=looks)
+        forward = actor._forward_micro_batch
+        entropy, log_probs = forward(batch, temperature=1.0, calculate_entropy=looks)
         mask, advantages = torch.ones_like(log_probs), torch.zeros_like(log_probs)
         ratio = torch.exp(log_probs - log_probs.detach())
         loss = -(advantages * ratio * mask).sum() / mask.sum()
-        if spec.entropy != "none":
+        if looks:
             loss = loss - 0.001 * (entropy * mask).sum() / mask.sum()
     return loss, None
 
@@ -79,10 +87,6 @@ def actor_of(run: Any, spec: Spec) -> Any:
     return actor
 
 
-def forward_of(actor: Any) -> Callable[..., Any]:
-    return partial(actor._forward_micro_batch, temperature=1.0)
-
-
 @contextmanager
 def stand_ins() -> Iterator[None]:
     """Within, verl can be imported, and what it calls makes what it makes on a GPU."""
@@ -92,15 +96,13 @@ def stand_ins() -> Iterator[None]:
     for each in (unpad_input, pad_input, index_first_axis, rearrange):
         setattr(padding, each.__name__, each)
     kernel.cross_entropy_loss = cross_entropy_loss  # type: ignore[attr-defined]
-    modules: dict[str, Any] = {name: MagicMock() for name in REFUSED if name not in sys.modules}
+    modules: dict[str, Any] = {name: MagicMock() for name in ABSENT if name not in sys.modules}
     modules["flash_attn.bert_padding"] = padding
     modules["flash_attn.ops.triton.cross_entropy"] = kernel
     with ExitStack() as within:
-        for name, module in modules.items():
-            within.enter_context(patch.dict(sys.modules, {name: module}))
-        sys.modules.update({name: sys.modules[name] for name in modules})
-        for name in ("AutoModelForVision2Seq",):
-            within.enter_context(patch.object(transformers, name, None, create=True))
+        within.enter_context(patch.dict(sys.modules, modules))
+        name = "AutoModelForVision2Seq"
+        within.enter_context(patch.object(transformers, name, None, create=True))
         import_module("verl.utils.torch_functional").torch = Widening(torch)  # type: ignore[attr-defined]
         yield
 
