@@ -10,7 +10,8 @@ from trainfit.estimator.frameworks.megatron.states import state_sharding
 from trainfit.estimator.frameworks.megatron.whole_units import WholeUnits
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.placement import placements
+from trainfit.estimator.peak import chunk_activations
+from trainfit.estimator.placement import Content, placements
 from trainfit.estimator.run import run_of
 from trainfit.questions.estimate import answer
 from trainfit.resolve.megatron.plan import MegatronPlan
@@ -57,21 +58,32 @@ def allocated(strategy: str = "optim_grads_params", **framework: Any) -> int:
     return int(stage(strategy, **framework).allocated_bytes.expected)
 
 
+def units_of(asked: MegatronPlan) -> tuple[WholeUnits, MegatronLedger, Content]:
+    """What is whole of the one chunk of a plan."""
+    ledger, table = MegatronLedger(run_of(asked)), parameters_of(asked, Memo())
+    ((placed,),) = placements(asked.layout.pipeline, asked.model.pattern, asked.mtp_layers)
+    return WholeUnits(ledger, table, table, state_sharding(asked)), ledger, placed.content
+
+
 def whole(
     strategy: str = "optim_grads_params", spec: dict[str, Any] = SPEC, **framework: Any
 ) -> tuple[int, dict[str, list[tuple[int, int]]]]:
     """Bytes that are whole all the time, and beside the forward and the backward of each stretch,
     by its name.
     """
-    asked = plan(spec, strategy, **framework)
-    ledger = MegatronLedger(run_of(asked))
-    table = parameters_of(asked, Memo())
-    units = WholeUnits(ledger, table, table, state_sharding(asked))
-    ((placed,),) = placements(asked.layout.pipeline, asked.model.pattern, asked.mtp_layers)
+    units, _, content = units_of(plan(spec, strategy, **framework))
     beside: dict[str, list[tuple[int, int]]] = {}
-    for each in units.segments(placed.content):
+    for each in units.segments(content):
         beside.setdefault(each.segment.name, []).append((each.beside, each.behind))
-    return units.standing([placed.content]), beside
+    return units.standing([content]), beside
+
+
+def test_what_is_whole_at_the_peak_is_borrowed() -> None:
+    units, ledger, content = units_of(plan(SPEC, "optim_grads_params"))
+    priced = chunk_activations(ledger, content, units.segments)
+    for each in (priced.forward, priced.backward):
+        assert each.kept + each.borrowed == each.total
+    assert priced.backward.borrowed > BF16 * 8 * LAYER
 
 
 def test_small_layers_are_all_gathered_ahead_and_reduced_at_leisure() -> None:

@@ -6,6 +6,8 @@ import pytest
 
 from trainfit.estimator.blocks.tower.weights import shared_parameters
 from trainfit.estimator.frameworks.megatron import towers
+from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.placement import placements
 from trainfit.estimator.results import Estimate, Stage
 from trainfit.estimator.run import MegatronRun, run_of
 from trainfit.estimator.segment import Segment
@@ -152,6 +154,30 @@ def test_a_frozen_text_model_keeps_no_inputs_of_its_linears() -> None:
     assert 0 < frozen < trained
 
 
+@pytest.mark.parametrize(
+    ("model", "values"), [(OF_TRANSFORMERS, 3 * 2 * 14 * 14), (OF_MEGATRON, 3 * 2 * 16 * 16)]
+)
+def test_the_first_stage_is_sent_pixels_in_fp32(model: str, values: int) -> None:
+    """Colours of patches of two frames."""
+    plan = plan_of(asked(model, TOKENS, {"pp": 2}))
+    assert isinstance(plan, MegatronPlan)
+    ledger = MegatronLedger(run_of(plan))
+    sent = [
+        ledger.batch_bytes(placement.content)
+        for rank in placements(plan.layout.pipeline, plan.model.pattern, plan.mtp_layers)
+        for placement in rank
+    ]
+    assert sent == [4 * PATCHES * values, 0]
+
+
+def test_positions_of_sounds_that_are_never_trained_have_no_gradients() -> None:
+    """1,500 of Whisper's 1,280 sines."""
+    found = estimate("mistralai/Voxtral-Mini-3B-2507", 0, {"tp": 1})
+    counts = found.model.parameters
+    assert counts.total - counts.trainable == 1500 * 1280
+    assert sizes(found.stages[0])["gradients"] == 4 * counts.trainable
+
+
 @pytest.mark.parametrize("granularity", ["selective", "full"])
 def test_megatrons_layers_are_recomputed_as_the_texts(granularity: str) -> None:
     once = segments(OF_MEGATRON, TOKENS)
@@ -159,8 +185,8 @@ def test_megatrons_layers_are_recomputed_as_the_texts(granularity: str) -> None:
     if granularity == "full":
         assert [each.saved for each in again[1:28]] == [PATCHES * 2 * 1152] * 27
         return
-    heads, output = 4 * 8, 0
-    assert once[1].saved - again[1].saved == PATCHES * (heads + output)
+    log_sum_exp = 4 * 16 // 2
+    assert once[1].saved - again[1].saved == PATCHES * log_sum_exp
 
 
 def test_transformers_layers_are_recomputed_where_it_is_said() -> None:
@@ -171,14 +197,16 @@ def test_transformers_layers_are_recomputed_where_it_is_said() -> None:
     assert all(each.saved > PATCHES * 2 * 1280 for each in once[2:34])
 
 
+@pytest.mark.parametrize("pp", [1, 4])
 @pytest.mark.parametrize("model", [OF_TRANSFORMERS, OF_MEGATRON])
-def test_unsaid_the_bounds_span_from_no_image_to_nothing_else(model: str) -> None:
-    unsaid, none, every = (estimate(model, tokens) for tokens in (None, 0, 2048))
+def test_unsaid_the_bounds_span_from_no_image_to_nothing_else(model: str, pp: int) -> None:
+    """On a first stage that as many micro-batches are in flight on as there are stages."""
+    unsaid, none, every = (estimate(model, tokens, {"pp": pp}) for tokens in (None, 0, 2048))
     assert "encoder-bounded" in {each.id for each in unsaid.assumptions}
     assert not unsaid.warnings
-    low, high = (unsaid.stages[0].allocated_bytes for _ in range(2))
-    assert low.low <= none.stages[0].allocated_bytes.expected
-    assert every.stages[0].allocated_bytes.expected <= high.high
+    bounds = unsaid.stages[0].allocated_bytes
+    assert bounds.low <= none.stages[0].allocated_bytes.expected
+    assert every.stages[0].allocated_bytes.expected <= bounds.high
 
 
 @pytest.mark.parametrize(

@@ -312,3 +312,66 @@ def test_a_tile_of_smolvlm_makes_as_many_tokens_as_nine_patches_make_one() -> No
     layer = patches * (2 * (8 * h + 2 * f) + 2 * 8 + 4 * 16)
     assert [each.saved for each in parts[1:28]] == [layer] * 27
     assert parts[-1].saved == 2 * patches * h
+
+
+QWEN2_AUDIO = {
+    "model_type": "qwen2_audio",
+    "text_config": {
+        "model_type": "qwen2",
+        "hidden_size": 4096,
+        "intermediate_size": 11008,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 32,
+        "vocab_size": 32000,
+    },
+    "audio_config": {
+        "model_type": "qwen2_audio_encoder",
+        "d_model": 1280,
+        "encoder_ffn_dim": 5120,
+        "encoder_layers": 32,
+        "encoder_attention_heads": 20,
+        "max_source_positions": 1500,
+        "num_mel_bins": 128,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "masks"),
+    [
+        ({"hf_id": "mistralai/Voxtral-Mini-3B-2507"}, 375, 0),
+        ({"hf_config": QWEN2_AUDIO}, 750, 1),
+    ],
+)
+def test_a_clip_is_heard_whole_by_heads_that_are_copied_back(
+    model: dict[str, Any], tokens: int, masks: int
+) -> None:
+    """Each layer keeps what SigLIP's does, and attention's output with tokens before heads. A mask
+    becomes numbers in each layer anew (ATen's attention.cpp, convert_boolean_attn_mask).
+    """
+    words = asked(tokens).model_dump(mode="json", exclude_unset=True)
+    plan = plan_of(Job.model_validate(words | {"model": model}))
+    assert isinstance(plan, PytorchPlan)
+    encoder, clips, h, f = plan.model.encoder, plan.batch.micro_batch_size, 1280, 5120
+    assert encoder is not None
+    parts = list(stretches.segments(encoder, tokens, pytorch_legend_of(plan), pytorch_way_of(plan)))
+    layer = clips * 1500 * (2 * (9 * h + 2 * f) + 2 * 8 + 4 * 20 + masks * 2 * 1500)
+    assert [each.saved for each in parts[1:33]] == [layer] * 32
+
+
+@pytest.mark.parametrize("backend", ["sdpa", "flash"])
+def test_all_layers_of_pixtral_read_one_mask(backend: str) -> None:
+    """Images are one sequence [n], which a mask [n, n] keeps apart outside FlashAttention, and its
+    cosines and sines are as narrow as what they turn.
+    """
+    of = asked(64, model="mistralai/Mistral-Small-3.1-24B-Instruct-2503")
+    attention = {"attention": {"backend": backend}}
+    words = of.model_dump(mode="json", exclude_unset=True)
+    plan = plan_of(Job.model_validate(words | {"training": words["training"] | attention}))
+    assert isinstance(plan, PytorchPlan)
+    encoder, sizes = plan.model.encoder, pytorch_legend_of(plan)
+    assert encoder is not None
+    patches = 64 * 4 * plan.batch.micro_batch_size
+    parts = list(stretches.segments(encoder, 64, sizes, pytorch_way_of(plan)))
+    mask = 2 * patches**2 if backend == "sdpa" else 0
+    assert parts[1].saved == 2 * 2 * patches * 64 + mask
