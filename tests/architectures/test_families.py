@@ -40,6 +40,19 @@ def test_every_type_states_what_its_class_computes(model_type: str) -> None:
     assert stated in (OF_ITS_TEXT, spec.implementation)
 
 
+@pytest.mark.parametrize(
+    ("model_type", "scales"),
+    [
+        *((name, True) for name in ("granite", "granitemoe", "granitemoehybrid", "falcon_h1")),
+        ("llama", False),
+    ],
+)
+def test_some_classes_scale_embeddings_whether_a_config_says_so_or_not(
+    model_type: str, scales: bool
+) -> None:
+    assert parse_config({"model_type": model_type}).traits.embedding_scaled == scales
+
+
 def test_a_decoder_whose_type_states_nothing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FAMILIES, "llama", Family(Decoder(dims=LLAMA_7B), OF_ITS_TEXT))
     with pytest.raises(LookupError, match="llama builds a decoder: state its implementation"):

@@ -35,6 +35,9 @@ class Family:
     """Where the class drops out with a probability of 0.1."""
     softcaps: tuple[Literal["attention", "logits"], ...] = ()
     """Which of `attn_logit_softcapping` and `final_logit_softcapping` the class sets."""
+    scales_embeddings: bool = False
+    """Whether the class multiplies embeddings with a number of its configuration, though it be 1.
+    """
 
 
 AS_LLAMA = Implementation()
@@ -482,7 +485,7 @@ FAMILIES: Mapping[str, Family] = {
     "falcon": Family(
         "falcon", Implementation(packed_qkv=True, always_masks=True), activation="gelu"
     ),
-    "falcon_h1": Family("bamba", AS_LLAMA),
+    "falcon_h1": Family("bamba", AS_LLAMA, scales_embeddings=True),
     "falcon_mamba": Family("mamba", AS_LLAMA),
     "flex_olmo": Family(
         Decoder(
@@ -683,9 +686,9 @@ FAMILIES: Mapping[str, Family] = {
         ),
     ),
     "gptj": Family("gptj", Implementation(partial_rotary=True), activation="gelu_new"),
-    "granite": Family(Decoder(dims=LLAMA_7B), Implementation(tp_plan=True)),
+    "granite": Family(Decoder(dims=LLAMA_7B), Implementation(tp_plan=True), scales_embeddings=True),
     "granite4_vision": Family("multimodal.granite", OF_ITS_TEXT),
-    "granite4_vision_text": Family(Decoder(dims=LLAMA_7B), AS_LLAMA),
+    "granite4_vision_text": Family(Decoder(dims=LLAMA_7B), AS_LLAMA, scales_embeddings=True),
     "granite_docling": Family("multimodal.granite", OF_ITS_TEXT),
     "granite_docling_text": Family(
         Decoder(
@@ -700,13 +703,15 @@ FAMILIES: Mapping[str, Family] = {
             ),
         ),
         AS_LLAMA,
+        scales_embeddings=True,
     ),
     "granite_speech": Family("multimodal.granite", OF_ITS_TEXT),
     "granite_speech_plus": Family("multimodal.granite", OF_ITS_TEXT),
-    "granite_swa": Family("granite", AS_LLAMA),
+    "granite_swa": Family("granite", AS_LLAMA, scales_embeddings=True),
     "granitemoe": Family(
         Decoder(dims=GRANITE_MOE, experts=WIDE_EXPERTS),
         Implementation(router_dtype="fp32", ep_plan=True),
+        scales_embeddings=True,
     ),
     "granitemoe_swa": Family(
         Decoder(
@@ -716,14 +721,18 @@ FAMILIES: Mapping[str, Family] = {
             experts=replace(WIDE_EXPERTS, shared_width="shared_intermediate_size"),
         ),
         Implementation(router_dtype="fp32", ep_plan=True),
+        scales_embeddings=True,
     ),
-    "granitemoehybrid": Family("bamba", Implementation(router_dtype="fp32", ep_plan=True)),
+    "granitemoehybrid": Family(
+        "bamba", Implementation(router_dtype="fp32", ep_plan=True), scales_embeddings=True
+    ),
     "granitemoeshared": Family(
         Decoder(
             dims={**GRANITE_MOE, "shared_intermediate_size": 0},
             experts=replace(WIDE_EXPERTS, shared_width="shared_intermediate_size"),
         ),
         Implementation(router_dtype="fp32", ep_plan=True),
+        scales_embeddings=True,
     ),
     "helium": Family("helium", Implementation(norm_scale_dtype="fp32", tp_plan=True)),
     "hrm_text": Family("hrm_text", Implementation(gate_projection="gate_proj")),
@@ -764,7 +773,7 @@ FAMILIES: Mapping[str, Family] = {
     "hy_v4": Family(
         "hy_v4", Implementation(softmax_dtype="input", router_dtype="fp32", ep_plan=True)
     ),
-    "hyperclovax": Family("granite", AS_LLAMA),
+    "hyperclovax": Family("granite", AS_LLAMA, scales_embeddings=True),
     "hyperclovax_vision_v2": Family("multimodal.qwen_vl", OF_ITS_TEXT),
     "idefics2": Family("multimodal.idefics", OF_ITS_TEXT),
     "idefics3": Family("multimodal.idefics", OF_ITS_TEXT),

@@ -39,7 +39,7 @@ def traits_of(config: Config) -> Traits:
         attention_dropout=_dropped(config, _ATTENTION, by_default="attention" in family.drops),
         hidden_dropout=_dropped(config, _HIDDEN, by_default=hidden),
         embedding_dropout=_dropped(config, _EMBEDDING, by_default=hidden),
-        embedding_scaled=config.get(EMBEDDING_SCALE) is not None,
+        embedding_scaled=config.get(EMBEDDING_SCALE) is not None or family.scales_embeddings,
         attention_softcap=bool(
             config.get("attn_logit_softcapping", "attention" in family.softcaps)
         ),
