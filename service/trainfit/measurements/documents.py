@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from trainfit.measurements.formats.megatron import DIGITS
 from trainfit.measurements.line_format import (
     END_OF_A_STEP,
     GB,
@@ -26,18 +27,19 @@ from trainfit.measurements.measurement import Measurement
 from trainfit.specs.artifacts import Artifact, Counter, LogFormat, PeakWindow, Place
 
 TIMELINE: LogFormat = "memory_timeline"
-DIGITS = 5
-"""Those that Megatron-Bridge leaves of a figure."""
 
 
 class Kept(NamedTuple):
-    """What a document calls a counter, whose it is, and what one of its figures is in bytes."""
+    """What a document calls a counter, whose it is, what one of its figures is in bytes, and how
+    many digits of it count, where it is rounded to so many.
+    """
 
     name: str
     counter: Counter
     format: LogFormat
     unit: int
     window: PeakWindow | None = None
+    digits: int | None = None
 
 
 OF_STEPS = (
@@ -46,9 +48,9 @@ OF_STEPS = (
     Kept("mem-reserved-bytes", "reserved_bytes.all.current", "megatron", 1),
 )
 OF_THE_FIRST_REPORT = (
-    Kept("alloc", "allocated_bytes.all.current", "megatron-bridge", GB),
-    Kept("max_alloc", "allocated_bytes.all.peak", "megatron-bridge", GB, "run"),
-    Kept("max_reserved", "reserved_bytes.all.peak", "megatron-bridge", GB, "run"),
+    Kept("alloc", "allocated_bytes.all.current", "megatron-bridge", GB, None, DIGITS),
+    Kept("max_alloc", "allocated_bytes.all.peak", "megatron-bridge", GB, "run", DIGITS),
+    Kept("max_reserved", "reserved_bytes.all.peak", "megatron-bridge", GB, "run", DIGITS),
 )
 LOGGED = (
     Kept("memory/max_active (GiB)", "active_bytes.all.peak", "axolotl", GIB, "run"),
@@ -101,11 +103,10 @@ def _beside_steps(rest: dict[Any, Any]) -> bool:
 
 def _figure(kept: Kept, value: Any, step: int | None, source: Place) -> Iterator[Measurement]:
     if type(value) in (int, float) and 0 < value * kept.unit < MOST_BYTES:
-        digits = DIGITS if kept.unit == GB else None
         yield Measurement(
             counter=kept.counter,
             bytes=round(value * kept.unit),
-            resolution_bytes=resolution(str(value), kept.unit, digits),
+            resolution_bytes=resolution(str(value), kept.unit, kept.digits),
             peak_window=kept.window,
             rank=None,
             step=step,

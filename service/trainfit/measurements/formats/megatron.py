@@ -38,7 +38,7 @@ REPORT_BEFORE = LineFormat(
 )
 """As it was before Megatron-LM 2.2, which put the moment in brackets."""
 
-FIVE = 5
+DIGITS = 5
 """Digits that Megatron-Bridge leaves of a figure."""
 
 COUNTERS = current_and_peak("", "max-")
@@ -49,7 +49,7 @@ BRIDGE = LineFormat(
     AFTER + r"memory \(GB\)",
     (
         *(
-            Bytes(rf"mem-{name}-gigabytes: *", counter, GB, window, FIVE)
+            Bytes(rf"mem-{name}-gigabytes: *", counter, GB, window, DIGITS)
             for name, counter, window in COUNTERS
         ),
         Times(r"mem-alloc-reti?r(?:ie|e)s: *", "num_alloc_retries"),
