@@ -106,6 +106,17 @@ def test_what_lies_outside_is_what_the_card_holds_beside_what_is_reserved() -> N
     assert outside["bytes"] == {"low": 2_400 * MIB, "expected": 2_550 * MIB, "high": 2_700 * MIB}
 
 
+def test_what_a_card_had_before_the_first_step_is_not_outside() -> None:
+    """Of another rank, that was read while its model was made, with others on its card."""
+    sizes = {"reserved_bytes.all.current": GIB, "device_used": 20 * GIB}
+    before = [
+        {"counter": name, "bytes": size, "rank": 1, "moment": "After Building Model"}
+        for name, size in sizes.items()
+    ]
+    runs = [run | {"run": {"measurements": [*run["run"]["measurements"], *before]}} for run in TWO]
+    assert document(*runs)["outside"] == document(*TWO)["outside"]
+
+
 def test_a_calibrated_job_takes_it_and_says_what_it_would_be_without() -> None:
     bare = stage_of(LLAMA)
     stage = stage_of(LLAMA | {"calibration": document(*TWO)})

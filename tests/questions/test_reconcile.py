@@ -458,6 +458,70 @@ def test_what_a_card_had_before_the_first_step_is_not_compared(
     assert {each.verdict for each in later.comparisons if each.rank == 0} == {"within"}
 
 
+DEEPSPEED = "see_memory_usage] {}\nMA 1.5 GB  Max_MA 2.0 GB  CA 2.77 GB  Max_CA 3 GB"
+VERL = "{}, memory allocated (GB): 1.5, memory reserved (GB): 2.77"
+SLIME = "[Rank 0] Memory-Usage {}: {{'gpu': '0', 'allocated_GB': 1.5, 'reserved_GB': 2.77}}"
+AXOLOTL = "cuda memory usage {}: 1.500GB (+1.27GB cache)"
+MADE = [
+    *(
+        (DEEPSPEED, each)
+        for each in (
+            "Before Building Model",
+            "After Building Model",
+            "DeepSpeed Engine: After configure optimizers",
+            "Stage 3 initialize beginning",
+            "After initializing optimizer states",
+            "After initializing ZeRO optimizer",
+        )
+    ),
+    *(
+        (VERL, each)
+        for each in (
+            "Before init from HF AutoModel",
+            "After actor FSDP init",
+            "Before critic FSDP",
+            "After FSDP wrapping",
+            "After initialize optimizer",
+            "Before model allocation",
+            "After parallelize model",
+            "After load base model",
+            "After init_model finish",
+            "After building vllm rollout",
+        )
+    ),
+    (SLIME, "after loading model"),
+    *((AXOLOTL, each) for each in ("baseline", "after model load", "after adapters")),
+]
+RUNS = [
+    *(
+        (DEEPSPEED, each)
+        for each in ("before forward", "after backward", "before step", "After step end")
+    ),
+    *(
+        (VERL, each)
+        for each in (
+            "Before update policy",
+            "After update policy",
+            "After optimizer step",
+            "After load_fsdp_model_to_gpu",
+            "After load actor optimizer during update_actor",
+        )
+    ),
+    *((SLIME, each) for each in ("after wake_up model", "after update_weights")),
+]
+
+
+@pytest.mark.parametrize(("words", "moment"), [*MADE, *RUNS], ids=lambda each: each[:40])
+def test_moments_that_programs_name_are_before_the_first_step_or_not(
+    words: str, moment: str
+) -> None:
+    """As their sources have them."""
+    found = beside(TITAN, words.format(moment)).comparisons
+    assert {"resident", "reserved"} <= {each.quantity for each in found}
+    before = {each.why == "it was read before the first step" for each in found}
+    assert before == {(words, moment) in MADE}
+
+
 def test_what_is_offloaded_is_not_between_two_steps() -> None:
     memory = "{'gpu': '0', 'total_GB': 79.1, 'free_GB': 50.0, 'used_GB': 29.1, 'allocated_GB': %s}"
     words = {"after wake_up model": 20.5, "after offload model": 0.31}

@@ -38,11 +38,15 @@ WITHIN_A_STEP = re.compile(
 less, where a model that waits for samples lies on the host.
 """
 BEFORE_TRAINING = re.compile(
-    r"^start$|\bbaseline\b|\bmodel (?:load|is built)|\badapters$|\bbefore training\b|"
-    r"\b(?:creating|initializing|init)\b|\b(?:before|after) fsdp\b",
+    r"^start$|\b(?:baseline|building|creating|init(?:_model)?|initializ(?:e|ing)|broadcasting)\b|"
+    r"\bload(?:ing)? (?:base )?model\b|\bparallelize model\b|\bmodel (?:allocation|is built|load)|"
+    r"\badapters$|\bbefore training\b|\b(?:before|after) (?:\w+ )?fsdp\b|\bdeepspeed engine:",
     re.IGNORECASE,
 )
-"""Moments that programs name while a model, its shards or the optimizer are made."""
+"""Moments that programs name while a model, its shards or the optimizer are made: axolotl,
+DeepSpeed, Megatron-DeepSpeed (pretrain_gpt.py), slime, torchtitan, torchtune and verl
+(fsdp_workers.py, megatron_workers.py).
+"""
 
 
 class FullMemory(NamedTuple):
