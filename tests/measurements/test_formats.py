@@ -265,6 +265,10 @@ def test_a_peak_of_trainer_is_the_sum_of_what_it_stands_on() -> None:
     assert "before_init_mem_gpu" in found.unread[0].why
     less = read(METRICS.replace("4000MB", "-150MB"))  # a stage that gave back more than it took
     assert [each.bytes for each in less.measurements] == [(7100 - 4150) * MIB]
+    for absurd in ("9" * 15, "-4000"):
+        found = read(METRICS.replace("4000MB", f"{absurd}MB"))
+        assert found.measurements == []
+        assert "no peak that a card has" in found.unread[0].why
 
 
 def test_what_is_no_measurement_is_listed() -> None:

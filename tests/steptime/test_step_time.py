@@ -61,6 +61,17 @@ def test_tokens_and_utilization_follow_from_the_seconds() -> None:
     assert answer.model_flops_utilization_ratio == pytest.approx(expected)
 
 
+def test_all_wait_for_the_slowest_of_more_gpus_than_a_node_has() -> None:
+    """By as much of all else for every doubling."""
+    waits = []
+    for num_gpus in (8, 16, 64):
+        answer = timed(parallelism={"num_gpus": num_gpus})
+        seconds = answer.parts.jitter_seconds
+        waits.append(seconds / (answer.seconds.expected - seconds))
+    assert waits[0] == 0 < waits[1]
+    assert waits[2] == pytest.approx(3 * waits[1])
+
+
 def test_a_memo_changes_nothing() -> None:
     memo = Memo()
     first, again = step_time(plan(), memo=memo), step_time(plan(), memo=memo)
