@@ -23,8 +23,11 @@ def children(pid: int) -> list[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The processor time of a process so far."""
-    fields = _fields(Path(f"/proc/{pid}/stat"))
+    """The processor time of a process so far. Nothing, where it has ended."""
+    try:
+        fields = _fields(Path(f"/proc/{pid}/stat"))
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
