@@ -252,18 +252,28 @@ def test_a_trainer_of_transformers_calls_it(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
-def test_a_trainer_of_lightning_calls_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    module("lightning.pytorch", monkeypatch, Callback=Base)
+@pytest.mark.parametrize("name", ["lightning.pytorch", "pytorch_lightning"])
+def test_a_trainer_of_lightning_calls_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """As Lightning 2.6 does where a gradient is accumulated over two batches of a resumed run."""
+    module(name, monkeypatch, Callback=Base)
     watch = MemoryWatch(rank=0, folder=tmp_path, cuda=Card())
     callback = lightning_callback(watch)
-    callback.on_train_start(None, None)
-    callback.on_before_optimizer_step(None, None, None)
-    callback.on_train_batch_end(SimpleNamespace(global_step=1), None, None, None, 0)
+    callback.on_train_start(SimpleNamespace(global_step=10), None)
+    for step in (11, 12):
+        callback.on_train_batch_end(SimpleNamespace(global_step=step - 1), None, None, None, 0)
+        callback.on_before_optimizer_step(None, None, None)
+        callback.on_train_batch_end(SimpleNamespace(global_step=step), None, None, None, 1)
     callback.on_exception(None, None, ValueError("shapes"))
     assert not list(tmp_path.iterdir())
     with pytest.warns(MemoryWarning):
         callback.on_exception(None, None, OutOfMemoryError("CUDA out of memory."))
-    assert [each.step for each in watch.readings] == [0, 0, 1]
+    assert [(each.step, each.moment) for each in watch.readings] == [
+        (0, "model"),
+        (0, "before the optimizer step"),
+        (11, "end of a step"),
+    ]
     assert len(list(tmp_path.iterdir())) == 1
 
 

@@ -7,12 +7,15 @@ Where a loop is one's own there is no need for any: Megatron-LM and Megatron-Bri
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import Any
 
 from trainfit.watch.memory import MemoryWatch, is_full_memory
 
 MODEL = "model"
+LIGHTNING, LIGHTNING_BEFORE = "lightning.pytorch", "pytorch_lightning"
+"""The packages that have Lightning, of which a script uses one."""
 
 
 def trainer_callback(watch: MemoryWatch) -> Any:
@@ -35,13 +38,23 @@ def trainer_callback(watch: MemoryWatch) -> Any:
 
 
 def lightning_callback(watch: MemoryWatch) -> Any:
-    """A Callback of Lightning, for `Trainer(callbacks=[...])`."""
-    base: Any = import_module("lightning.pytorch").Callback
+    """A Callback of Lightning, for `Trainer(callbacks=[...])`: of the package that is imported."""
+    imported = next(
+        (name for name in (LIGHTNING, LIGHTNING_BEFORE) if name in sys.modules), LIGHTNING
+    )
+    base: Any = import_module(imported).Callback
 
     class WatchCallback(base):  # type: ignore[misc]
-        """Reads a card at the steps of a Trainer, and tells of a memory that is full."""
+        """Reads a card at the steps of a Trainer, of which each may be several batches that a
+        gradient is accumulated over, and tells of a memory that is full.
+        """
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.last = 0
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:  # noqa: ARG002
+            self.last = trainer.global_step
             watch.moment(MODEL)
 
         def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:  # noqa: ARG002
@@ -55,7 +68,9 @@ def lightning_callback(watch: MemoryWatch) -> Any:
             batch: Any,  # noqa: ARG002
             batch_idx: int,  # noqa: ARG002
         ) -> None:
-            watch.step_end(trainer.global_step)
+            if trainer.global_step != self.last:
+                self.last = trainer.global_step
+                watch.step_end(self.last)
 
         def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:  # noqa: ARG002
             if is_full_memory(exception):
