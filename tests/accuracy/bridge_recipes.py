@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from tests.accuracy.outcomes import NotStatedError, UnusableRowError
+from tests.accuracy.performance_recipes import MISPRINTED
 from tests.accuracy.published_runs import backend_of, gpu_of, model_of
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
@@ -175,7 +176,7 @@ def checked(job: Job) -> Job:
 def _of_row(row: Row) -> list[Row] | None:
     """The recipes that a row can be of: the preset's, or those of its table's release with the
     table's layout; where none has it, those of the first later release that has, since tables are
-    measured anew as recipes change.
+    measured anew as recipes change; where no release has it, those that its launcher makes.
     """
     if row["id"].startswith("bridge-preset-"):
         name = row["id"].removeprefix("bridge-preset-")
@@ -190,7 +191,43 @@ def _of_row(row: Row) -> list[Row] | None:
         alike = [each for each in of_release if _layout(each) == _layout_of(row)]
         if alike:
             return sorted(alike, key=lambda each: -precisions.index(each["precision"]))
-    raise NotStatedError("the recipe of its release says other than the row")
+    return [_launched(row, (own, *_of_later_releases(row, precisions)))]
+
+
+def _launched(row: Row, releases: Iterable[list[Row]]) -> Row:
+    """A recipe that was given a table's layout, micro-batch and length of sequences, as arguments
+    of the launcher of recipes (scripts/performance/README.md; `model.seq_length=8192` in Hydra's
+    form): the first of the first release that shards as the table says. A layout that is spelled
+    out stage by stage takes no other number of stages.
+    """
+    sizes, training = row["parallelism"], row["training"]
+    shards = bool(sizes["fsdp"])
+    alike = (each for of_release in releases for each in of_release if _shards(each) == shards)
+    recipe = next(alike, None)
+    stages = ("pp", "vpp")
+    if (
+        row["id"] in MISPRINTED
+        or recipe is None
+        or (
+            "pipeline_model_parallel_layout" in recipe
+            and any(recipe.get(name, 1) != (sizes[name] or 1) for name in stages)
+        )
+    ):
+        raise NotStatedError("the recipe of its release says other than the row")
+    given = {name: sizes[name] or 1 for name in LAYOUT}
+    return (
+        recipe
+        | given
+        | {
+            "micro_batch_size": training["micro_batch"],
+            "seq_length": training["seq_len"],
+        }
+    )
+
+
+def _shards(recipe: Row) -> bool:
+    """Whether Megatron-FSDP shares out the weights."""
+    return "data_parallel_sharding_strategy" in recipe
 
 
 def _of_release(row: Row, precisions: tuple[str, ...]) -> list[Row]:

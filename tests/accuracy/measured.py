@@ -9,6 +9,7 @@ from typing import Any
 
 from tests.accuracy import (
     command_line,
+    dealt_parameters,
     functional_tests,
     nanotron_runs,
     published_runs,
@@ -38,11 +39,18 @@ def group(row: Row) -> str:
 def price(row: Row, folder: Path) -> dict[str, Memory]:  # noqa: ARG001
     """The run's peak beside the service's; a figure a stage where the row has several."""
     check_usable(row)
-    stages = answered(job_of(row)).stages
+    job = job_of(row)
+    stages = answered(job).stages
     return {
-        suffix: memory(measured_gib, estimated)
+        suffix: memory(measured_gib, _of_rank(row, job, estimated))
         for suffix, measured_gib, estimated in _pairs(row["measured"], stages)
     }
+
+
+def _of_rank(row: Row, job: Job, fullest: Interval) -> Interval:
+    """The bytes of the rank that was measured."""
+    last = "LAST rank" in row["measured"]["what"]
+    return dealt_parameters.of_last_rank(job, fullest) if last else fullest
 
 
 def answered(job: Job) -> EstimateAnswer:

@@ -19,9 +19,13 @@ Row = dict[str, Any]
 READ = ("GPT-OSS-120B", "Llama-3-70B", "Qwen3-30B-A3B")
 """Models whose recipes were read."""
 
-MISPRINTED = ("bridge-perf-167-LLAMA3_70B-GB300-MXFP8",)
-"""Rows of a table that the recipe of its release contradicts: there it has micro-batches of 1 and
-5 chunks per rank, as in the tables before and after it."""
+MISPRINTED = (
+    "bridge-perf-165-LLAMA3_70B-GB300-NVFP4",
+    "bridge-perf-167-LLAMA3_70B-GB300-MXFP8",
+)
+"""Rows of a table that the recipe of its release contradicts: there they have micro-batches of 1
+and 5 chunks per rank, as in the tables before and after it. They stand above the row of the same
+model in fp8, which has their micro-batches of 2."""
 
 RECOMPUTED = re.compile(r"bridge-perf-\d+-GPT-(GB200|B200|H100)-BF16")
 """Rows of recipes that recompute layernorm and moe_act; the others of `READ` recompute nothing."""

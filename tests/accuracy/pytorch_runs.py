@@ -42,7 +42,8 @@ def job_of(row: Row, framework: str) -> Job:
         {
             "model": {"spec": published_runs.model_of(model, training["seq_len"])},
             "parallelism": published_runs.parallelism_of(row["parallelism"]),
-            "training": _training(training, model, row["notes"], row["framework"]),
+            "training": _training(training, model, row["notes"], row["framework"])
+            | published_runs.stated({"peft": published_runs.peft_of(row)}),
             "framework": {"name": framework, **switches},
             "gpu": published_runs.gpu_of(row),
         }
@@ -106,7 +107,6 @@ def _training(training: Row, model: Row, notes: str, framework: str) -> Row:
             "attention": {"repeats_kv": bool(REPEATS_KV.search(framework))},
             "loss": _loss(training, framework),
             "offload_activations": bool(training.get("activation_offload")),
-            "peft": published_runs.peft_of(training, notes),
         }
     )
 

@@ -12,7 +12,7 @@ import pytest
 from tests.accuracy import bridge_recipes, measured, published_runs, schemas
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
-from tests.accuracy.outcomes import Speed
+from tests.accuracy.outcomes import NotStatedError, Speed
 from tests.accuracy.performance_recipes import completed
 from tests.accuracy.published_runs import precision_of
 from tests.accuracy.schemas import outcomes_of_row
@@ -265,7 +265,7 @@ def test_cards_by_type_and_memory(gpu: Row, name: str | None) -> None:
 def test_rows_of_tables_are_completed_from_their_recipes(
     name: str, recomputed: tuple[str, ...] | None, gathered_in_fp8: bool
 ) -> None:
-    row = next(row for row in published_rows() if row["id"] == name)
+    row = published(name)
     job = completed(row, published_runs.job_of(row))
     assert isinstance(job.training.precision, Precision)
     assert job.training.precision.gradients == "bf16"
@@ -283,7 +283,7 @@ def test_rows_of_tables_are_completed_from_their_recipes(
     ],
 )
 def test_recipes_say_what_tables_and_presets_leave_out(name: str, said: str) -> None:
-    row = next(row for row in published_rows() if row["id"] == name)
+    row = published(name)
     job = bridge_recipes.job_of(row)
     assert job is not None
     given: Any = job.model_dump(exclude_unset=True)
@@ -292,16 +292,41 @@ def test_recipes_say_what_tables_and_presets_leave_out(name: str, said: str) -> 
     assert given
 
 
-def test_a_recipe_that_cannot_run_is_not_stated() -> None:
-    row = next(
-        row
-        for row in published_rows()
-        if row["id"] == "bridge-preset-qwen3_235b_a22b_pretrain_64gpu_gb300_bf16"
+def test_a_layout_that_no_recipe_has_was_given_to_the_launcher() -> None:
+    """So long as the recipe spells out no other stages, and the table is no misprint."""
+    names = ("249-Qwen3_235B_a22B-GB200-BF16", "236-LLAMA3.1_405B-GB300-FP8-CS")
+    given, unsharded = (bridge_recipes.job_of(published(f"bridge-perf-{name}")) for name in names)
+    assert given is not None
+    assert (given.parallelism.vpp, given.parallelism.ep) == (3, 32)
+    assert given.parallelism.account_for_loss_in_pipeline_split
+    assert unsharded is not None
+    assert unsharded.parallelism.data_parallel_sharding_strategy is None
+    for name in ("246-DeepSeekV3-GB200-FP8-MX", "165-LLAMA3_70B-GB300-NVFP4"):
+        with pytest.raises(NotStatedError, match="says other than the row"):
+            bridge_recipes.job_of(published(f"bridge-perf-{name}"))
+
+
+def test_adapters_of_a_table_are_what_its_parameters_count() -> None:
+    ran = published_runs.peft_of(
+        {
+            "source": "github.com/Lightning-AI/litgpt tutorials/resource-tables.md@26857050fe3f",
+            "training": {"lora": {"r": 8}},
+            "notes": "LoRA",
+        }
     )
+    assert ran == {"method": "lora", "r": 8, "target_modules": ["q_proj", "v_proj"]}
+
+
+def test_a_recipe_that_cannot_run_is_not_stated() -> None:
+    row = published("bridge-preset-qwen3_235b_a22b_pretrain_64gpu_gb300_bf16")
     (outcome,) = outcomes_of_row(row, Path(), "here")
     assert not outcome.stated
     assert outcome.reason is not None
     assert outcome.reason.startswith("the recipe cannot run: 64 GPUs are no multiple")
+
+
+def published(name: str) -> Row:
+    return next(row for row in published_rows() if row["id"] == name)
 
 
 def published_rows() -> list[Row]:

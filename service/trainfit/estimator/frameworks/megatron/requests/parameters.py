@@ -7,6 +7,7 @@ module/grouped_linear.py (a weight for each expert).
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import chain
 from typing import NamedTuple
 
 from trainfit.estimator.blocks.head import weights as head
@@ -16,7 +17,7 @@ from trainfit.estimator.blocks.norm import weights as norm
 from trainfit.estimator.ledger import Split, Weight
 from trainfit.estimator.local_parameters import ParameterTable, embedding_weights
 from trainfit.estimator.placement import Content
-from trainfit.specs.blocks import Block
+from trainfit.specs.blocks import Block, Norm
 
 
 class Matrix(NamedTuple):
@@ -82,7 +83,7 @@ class PipelineParameters:
             yield from self.layer(kind)
         if content.final_norm:
             for each in divided.model.final_norms:
-                yield self._one(norm.weights(each, "final"))
+                yield from self._norm(each)
         for _ in range(content.mtp_layers):
             yield from self.depth()
         if content.output_layer:
@@ -102,13 +103,18 @@ class PipelineParameters:
         found: list[LocalParameter] = []
         layer = self._divided.model.layer_kinds[kind]
         for sublayer in layer.sublayers:
-            found += [self._one(norm.weights(each, "norm")) for each in sublayer.norms]
+            found += chain.from_iterable(map(self._norm, sublayer.norms))
             for block in sublayer.blocks:
                 found += self._block(block)
-            found += [self._one(norm.weights(each, "post_norm")) for each in sublayer.post_norms]
+            found += chain.from_iterable(map(self._norm, sublayer.post_norms))
         if layer.is_wide:
             found = [each._replace(narrow=False) for each in found]
         return tuple(found)
+
+    def _norm(self, each: Norm) -> list[LocalParameter]:
+        """Scale and shift, which are parameters of their own."""
+        vector = self._one(norm.weights(each, "norm"))._replace(numel=each.width)
+        return [vector] * (each.copies * (int(each.weight) + int(each.bias)))
 
     def _block(self, block: Block) -> Iterator[LocalParameter]:
         """The parameters of a block, what is projected with at once first. Of feed-forward networks
