@@ -6,7 +6,6 @@ import pytest
 
 from tests.launch.launches import launch_of, read
 from trainfit.launch.errors import LaunchError
-from trainfit.questions.python import fit_check
 
 PATH = "tests/functional_tests/test_cases/gpt/small/model_config.yaml"
 TEXT = """
@@ -49,11 +48,28 @@ def test_arguments_are_those_of_a_command_line() -> None:
     assert ("--num-layers", 6) in {(each.key, each.line) for each in found.account.recognised}
 
 
-def test_how_many_gpus_run_it_is_asked_for() -> None:
-    with pytest.raises(LaunchError, match="give /parallelism/num_gpus in overrides"):
-        read(launch_of({PATH: TEXT}))
-    launch = {"files": [{"path": PATH, "content": TEXT}], "gpu": "H100-80GB"}
-    assert fit_check({"launch": launch}, suggest=False).verdict == "fits"
+@pytest.mark.parametrize(
+    ("env", "num_gpus", "whose"),
+    [
+        ({}, 8, "_run_training.sh of Megatron-LM's functional tests"),
+        ({"GPUS_PER_NODE": "4", "NUM_NODES": "2"}, 8, None),
+        ({"GPUS_PER_NODE": "4"}, 4, None),
+        ({"WORLD_SIZE": "16"}, 16, None),
+    ],
+)
+def test_as_many_gpus_run_it_as_its_runner_takes(
+    env: dict[str, str], num_gpus: int, whose: str | None
+) -> None:
+    found = read(launch_of({PATH: TEXT}, env=env))
+    assert found.job["parallelism"]["num_gpus"] == num_gpus
+    defaults = {each.pointer: each.whose for each in found.account.defaulted}
+    assert defaults.get("/parallelism/num_gpus") == whose
+
+
+def test_the_vocabulary_of_the_tests_is_gpt_2s() -> None:
+    vocabulary = "  --vocab-file: ${DATA_PATH}/text/the_pile/shard00/bpe/vocab.json\nTEST_TYPE"
+    found = read(launch_of({PATH: TEXT.replace("TEST_TYPE", vocabulary)}))
+    assert found.job["model"]["spec"]["vocab_size"] == 50_257
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,6 @@ def test_options_that_pai_megatron_patch_adds(dataset: str, length: int) -> None
         "--tokenizer-type Qwen2Tokenizer",
         "--lr-wsd-decay-style inverse-square",
         "--rotary-base 1000000.0",
-        "--data-impl mmap",
         "--train-tokens 300000000000",
     ],
 )

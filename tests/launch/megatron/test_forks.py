@@ -23,10 +23,18 @@ def read(words: str, files: dict[str, str] | None = None) -> Read:
     return read_files(launch_of(files, command.split()))
 
 
-def test_older_programs_have_layers_of_their_own() -> None:
-    found = read("--fp16 --DDP-impl local")
+@pytest.mark.parametrize(
+    "older", ["--DDP-impl local", "--data-impl mmap", "--no-query-key-layer-scaling"]
+)
+def test_older_programs_have_layers_of_their_own(older: str) -> None:
+    found = read(f"--fp16 {older}")
     assert found.defaulted[LAYERS] == "local"
     assert not found.left_out
+    of_core = read(f"--fp16 {older} --use-mcore-models")
+    assert of_core.field(LAYERS) == "transformer_engine"
+
+
+def test_an_older_program_with_flash_attention_keeps_what_its_kernel_does() -> None:
     with_kernel = read("--fp16 --DDP-impl local --use-flash-attn-v2")
     assert with_kernel.field(LAYERS) == "transformer_engine"
     assert with_kernel.field("/training/attention/backend") == "flash"

@@ -6,7 +6,7 @@ Source: tests/functional_tests/shell_test_utils/_run_training.sh of Megatron-LM.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,9 @@ from trainfit.launch.settings import Setting
 
 ARGUMENTS = "MODEL_ARGS"
 ENVIRONMENT = "ENV_VARS"
+RUNNER = "_run_training.sh of Megatron-LM's functional tests"
+GPUS: Mapping[str, str] = {"GPUS_PER_NODE": "8", "NUM_NODES": "1"}
+"""The variables that say how many GPUs run a test, and what the runner takes without them."""
 _CASE = re.compile(r"test_cases/(\w+)/")
 PROGRAMS = {
     "bert": "pretrain_bert.py",
@@ -42,8 +45,8 @@ class FunctionalTest:
     file: str
 
     def program(self, bare: TrainingProgram) -> TrainingProgram:
-        """The program with these arguments and variables; how many GPUs run it is not in the file.
-        What names no memory, such as the metrics to compare, belongs to the test.
+        """The program with these arguments and variables, on as many GPUs as the runner takes: the
+        file does not say. What names no memory, as the metrics to compare, belongs to the test.
         """
         value = self.document.value
         found = _CASE.search(self.file)
@@ -58,11 +61,17 @@ class FunctionalTest:
             for key in value
             if key not in (ARGUMENTS, ENVIRONMENT)
         )
+        environment |= bare.environment
+        defaults = {
+            key: Setting(key, count, RUNNER, None, whose=RUNNER) for key, count in GPUS.items()
+        }
+        gpus = tuple(environment.get(key, each) for key, each in defaults.items())
         return replace(
             bare,
             name=name,
             arguments=tuple(self._words()),
-            environment={**environment, **bare.environment},
+            environment=environment,
+            num_gpus=() if "WORLD_SIZE" in environment else gpus,
             irrelevant=(*bare.irrelevant, *others),
         )
 

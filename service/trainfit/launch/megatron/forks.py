@@ -22,6 +22,7 @@ RECOMPUTE = "/training/recompute"
 
 OLDER = (
     "ddp_impl",
+    "data_impl",
     "checkpoint_activations",
     "attention_head_type",
     "megablocks_capacity_factor",
@@ -30,6 +31,8 @@ OLDER = (
     "alibi",
 )
 """Arguments of programs whose layers are not megatron-core's."""
+OLDER_WORDS = ("--activations-checkpoint", "--distribute-checkpointed", "--no-query-key-layer")
+"""What options of those begin with that are other names of Megatron-LM's."""
 
 
 def read_forks(reading: Reading, defaults: Defaults) -> None:
@@ -47,11 +50,17 @@ def read_forks(reading: Reading, defaults: Defaults) -> None:
 
 def _put_layers(reading: Reading) -> None:
     """Layers that are not megatron-core's keep what its local ones keep; with FlashAttention, what
-    TransformerEngine's do.
+    TransformerEngine's do, which megatron-core's had from the first.
     """
-    older = [each for name in OLDER if (each := reading.settings.get(name)) is not None]
-    if older and not reading.value("use_flash_attn") and reading.draft.get(LAYERS) is None:
-        reading.draft.default(LAYERS, "local", f"Megatron-LM of the time of {older[0].key}")
+    given = reading.settings
+    older = [
+        setting.key
+        for name, setting in given.items()
+        if name in OLDER or setting.key.startswith(OLDER_WORDS)
+    ]
+    fused = reading.value("use_flash_attn") or "deprecated_use_mcore_models" in given
+    if older and not fused and reading.draft.get(LAYERS) is None:
+        reading.draft.default(LAYERS, "local", f"Megatron-LM of the time of {older[0]}")
 
 
 def _put_recompute(reading: Reading, defaults: Defaults) -> None:
