@@ -183,6 +183,48 @@ def test_the_config_of_deepspeed_is_known_by_its_last_name() -> None:
         read_files(launch_of({"run.sh": script, "a/other.json": json.dumps(config)}))
 
 
+TEMPLATE = """{
+ "zero_optimization": {"stage": ZERO_STAGE},
+ "fp16": {"enabled": true},
+ "curriculum_learning": {
+  "enabled": CL_ENABLED, "curriculum_type": "seqlen", "min_difficulty": 80, "max_difficulty": CL_MAX
+ }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("enabled", "longest", "bounded"),
+    [("false", 64, set()), ("true", 2048, set()), ("true", 1024, {"max_difficulty"})],
+)
+def test_a_config_of_deepspeed_is_made_from_a_template(
+    enabled: str, longest: int, bounded: set[str]
+) -> None:
+    script = (
+        f"STAGE=1\nsed 's/ZERO_STAGE/'$STAGE/ t.json | sed -e s/CL_ENABLED/{enabled}/ "
+        f'-e "s/CL_MAX/{longest}/" > ds_$STAGE.json\n'
+        f"deepspeed --num_gpus 8 {SMALL} --fp16 --deepspeed --deepspeed_config ds_$STAGE.json"
+    )
+    found = read_files(launch_of({"run.sh": script, "t.json": TEMPLATE}))
+    assert found.field(SHARING) == "optim"
+    assert not found.unsupported
+    told = {each.rpartition(".")[2] for each in found.bounded if "curriculum" in each}
+    assert told == bounded
+    stage = next(each for each in found.account.bounded if each.key.endswith("stage"))
+    assert (stage.file, stage.line) == ("t.json", 2)
+    with pytest.raises(LaunchError, match=r"t\.json is read here and was not sent"):
+        read_files(launch_of({"run.sh": script}))
+
+
+def test_one_expert_of_deepspeed_is_none() -> None:
+    words = "--moe-expert-parallel-size 1 --moe-loss-coeff 0.01 --topk 1 --mlp-type residual"
+    dense = read(f"--fp16 --deepspeed --num-experts 1 {words}")
+    assert dense.job == read("--fp16 --deepspeed").job
+    assert not dense.unsupported
+    sparse = read(f"--fp16 --deepspeed --num-experts 64 {words}")
+    assert {"--num-experts", "--topk", "--mlp-type"} <= sparse.unsupported
+
+
 def test_a_third_moment_only_raises_the_peak() -> None:
     words = "--bf16 --optimizer ademamix --ademamix-alpha 8 --ademamix-beta3 0.9999 --xielu"
     found = read(f"{words} --qknorm-impl apex --goldfish-loss --goldfish-k 50 --trigger-path t")

@@ -7,6 +7,7 @@ stage_1_and_2.py.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trainfit.launch.documents import document_of
@@ -30,6 +31,21 @@ ACCUMULATES = "data_types.grad_accum_dtype"
 """With fp32 for weights in bf16, the first stage is the engine without one. Source: DeepSpeed's
 runtime/engine.py (_do_optimizer_sanity_check)."""
 WIDE = ("fp32", "float32")
+GROWING = "curriculum_learning"
+EXPERTS = (
+    "create_moe_param_group",
+    "disable_moe_token_dropping",
+    "enable_expert_tensor_parallelism",
+    "expert_interval",
+    "mlp_type",
+    "moe_eval_capacity_factor",
+    "moe_expert_parallel_size",
+    "moe_loss_coeff",
+    "moe_min_capacity",
+    "moe_train_capacity_factor",
+    "topk",
+)
+"""Arguments of DeepSpeed's experts."""
 READ = ("stage", "reduce_bucket_size", "allgather_bucket_size")
 
 
@@ -43,6 +59,22 @@ class DeepSpeedEngine:
     bf16: bool
     bucket: int
     offloads: Setting | None
+
+
+def of_deepspeed(settings: Mapping[str, Setting]) -> bool:
+    """Whether arguments are those of Megatron-DeepSpeed, where one expert stands for none."""
+    return "deepspeed" in settings or any(name in settings for name in EXPERTS)
+
+
+def read_experts(reading: Reading) -> None:
+    """Experts are DeepSpeed's own: other layers have them, and other ranks share them out."""
+    experts = reading.settings.get("num_experts")
+    if experts is None:
+        for name in EXPERTS:
+            reading.pass_by(name)
+    elif of_deepspeed(reading.settings):
+        for each in filter(None, map(reading.get, ("num_experts", *EXPERTS))):
+            reading.draft.leave_out(each, "experts of DeepSpeed's own are not modelled")
 
 
 def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | None:
@@ -64,6 +96,7 @@ def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | N
     if file is None:
         raise LaunchError(Complaint.at(path, f"names {path.value}; send that file too"))
     config = Reading(settings_of(document_of(file, ".json"), file.path), reading.draft)
+    _read_growing(config, reading.settings.get("seq_length"))
     return _engine(config, switch, stage or path, offloads)
 
 
@@ -91,6 +124,31 @@ def _engine(
     bucket = max(zero[name] or BUCKET for name in READ[1:])
     said = config.settings.get("zero_optimization.stage", setting)
     return DeepSpeedEngine(stage, switch, said, bool(half), bucket, offloads)
+
+
+def _read_growing(config: Reading, whole: Setting | None) -> None:
+    """Samples that grow step by step are cut off at `max_difficulty`: the peak is that of the
+    longest.
+    """
+    keys = [key for key in config.settings if key.startswith(f"{GROWING}.")]
+    switch = config.settings.get(f"{GROWING}.enabled")
+    longest = config.settings.get(f"{GROWING}.max_difficulty")
+    kind = config.settings.get(f"{GROWING}.curriculum_type")
+    on = switch is not None and bool(switch.value)
+    if on and (longest is None or kind is None or kind.value != "seqlen"):
+        return
+    for key in keys:
+        config.pass_by(key)
+    cut, length = (None if each is None else as_int(each.value) for each in (longest, whole))
+    if on and longest is not None and (cut is None or length is None):
+        config.draft.leave_out(longest, "how long the longest sequence is is not known")
+    elif on and longest is not None and cut < length:
+        why = "sequences that grow are priced as whole"
+        within = {"/training/seq_length": cut}
+        config.draft.leave_out(longest, Effect(why, "lowers", GROWS, within))
+
+
+GROWS = "microsoft/Megatron-DeepSpeed megatron/training.py"
 
 
 def _size(config: Reading, key: str) -> int:

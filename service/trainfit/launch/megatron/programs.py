@@ -8,7 +8,12 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
-from trainfit.launch.megatron.deepspeed import engine_of, put_engine
+from trainfit.launch.megatron.deepspeed import (
+    engine_of,
+    of_deepspeed,
+    put_engine,
+    read_experts,
+)
 from trainfit.launch.megatron.environment import read_environment
 from trainfit.launch.megatron.forks import put_expert_ranks
 from trainfit.launch.megatron.options import (
@@ -65,12 +70,15 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     if slime:
         with_defaults(arguments)
     settings = dict(arguments.settings)
+    if of_deepspeed(settings) and arguments.values.get("num_experts") == 1:
+        draft.ignore(settings.pop("num_experts"))
     for key in FILES & settings.keys():
         settings[key] = named(program, settings[key])
     reading = Reading(settings, draft, arguments.values)
     if _file_name(program) not in MCORE_ONLY:
         _leave_out_legacy_model(reading, parser.defaults(), program)
     engine = engine_of(program, reading)
+    read_experts(reading)
     if slime:
         put_actor(reading)
     name = _file_name(program)

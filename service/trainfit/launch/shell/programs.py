@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from trainfit.launch.shell import files
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import NODE, Piece
+from trainfit.launch.shell.sed import sed
 from trainfit.launch.shell.text import NotKnownError, Text
 
 if TYPE_CHECKING:
@@ -220,6 +221,7 @@ PROGRAMS: Mapping[str, Callable[[ShellScript, Words, Piece], Status | None]] = {
     "dirname": _cautious(_dirname),
     "expr": _cautious(_expr),
     "scontrol": _nodes_listed,
+    "sed": _cautious(sed),
     "seq": _cautious(_seq),
     "tee": _cautious(_tee),
     "tr": _cautious(_translated),
