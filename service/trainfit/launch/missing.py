@@ -29,3 +29,9 @@ def asked_for(message: str) -> Iterator[str]:
 def not_read(key: str) -> str:
     """Why a file is not read that nothing names."""
     return f"nothing names this file, so it is not read; name it as {key}, or do not send it"
+
+
+def not_sent(path: str, unknown: str | None) -> str:
+    """That a file is named which was not sent, and what tells its name where that is open."""
+    called = "" if unknown is None else f", and say what it is called: {unknown}"
+    return f"names {path}; send that file too{called}"

@@ -18,6 +18,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
+from trainfit.launch.missing import not_sent
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import flag, size, whole, word
@@ -113,7 +114,7 @@ def _file(program: TrainingProgram, named: Setting | None) -> LaunchFile | None:
     if named is not None:
         file = program.file(str(named.value))
         if file is None:
-            raise LaunchError(Complaint.at(named, f"names {named.value}; send that file too"))
+            raise LaunchError(Complaint.at(named, not_sent(str(named.value), named.unknown)))
         return file
     found = [file for file in program.files.values() if _is_config(file)]
     if len(found) > 1:

@@ -15,6 +15,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
+from trainfit.launch.missing import not_sent
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.source import as_int
@@ -94,7 +95,7 @@ def engine_of(program: TrainingProgram, reading: Reading) -> DeepSpeedEngine | N
         )
     file = program.file(str(path.value))
     if file is None:
-        raise LaunchError(Complaint.at(path, f"names {path.value}; send that file too"))
+        raise LaunchError(Complaint.at(path, not_sent(str(path.value), path.unknown)))
     config = Reading(settings_of(document_of(file, ".json"), file.path), reading.draft)
     _read_growing(config, reading.settings.get("seq_length"))
     return _engine(config, switch, stage or path, offloads)

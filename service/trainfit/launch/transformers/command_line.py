@@ -13,6 +13,7 @@ from trainfit.launch.documents import document_of
 from trainfit.launch.dotlist import ASSIGNMENT, assignments
 from trainfit.launch.draft import Draft
 from trainfit.launch.errors import Complaint, LaunchError
+from trainfit.launch.missing import not_sent
 from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.specs.launch import LaunchFile
@@ -77,7 +78,7 @@ def _is_document(word: Word) -> bool:
 
 def _of_files(program: TrainingProgram, named: Sequence[Word]) -> dict[str, Setting]:
     """The arguments in the one file that is named. Raises LaunchError where several are."""
-    files = [sent(program, Setting(each.text, each.text, each.file, each.line)) for each in named]
+    files = [sent(program, Setting.of(each.text, each)) for each in named]
     if len(paths := dict.fromkeys(each.path for each in files)) > 1:
         last = named[-1]
         message = f"names more than one file of arguments: {', '.join(paths)}; one is read"
@@ -112,7 +113,7 @@ def sent(program: TrainingProgram, setting: Setting) -> LaunchFile:
     path = str(setting.value)
     file = program.file(path)
     if file is None:
-        raise LaunchError(Complaint.at(setting, f"names {path}; send that file too"))
+        raise LaunchError(Complaint.at(setting, not_sent(path, setting.unknown)))
     return file
 
 
