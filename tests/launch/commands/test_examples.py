@@ -6,6 +6,7 @@ import pytest
 
 from tests.launch.commands.programs import command_line, program
 from tests.launch.launches import launch_of
+from trainfit.launch.commands.unwrap import programs_of
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.read import read_launch
 
@@ -96,8 +97,20 @@ def test_fields_that_awk_counts_are_known(option: str) -> None:
 
 
 def test_what_else_awk_prints_is_not_known() -> None:
-    script = "N=$(echo 0,1 | awk -F, '{print $NF}')\npython t.py --gpus $N"
+    script = "N=$(echo 0,1 | awk -F, '{print $1 $NF}')\npython t.py --gpus $N"
     assert program(run_sh=script).arguments[-1].unknown is not None
+
+
+def test_a_file_that_was_sent_is_there_until_it_is_moved() -> None:
+    script = (
+        "{}\nB=1\nif [[ -f conf/a.yaml ]] && grep -q '^batch:' conf/a.yaml; then\n"
+        "B=$(grep batch: conf/a.yaml | awk '{{print $2}}')\nfi\npython t.py --batch $B"
+    )
+    found = {"run.sh": script.format(""), "conf/a.yaml": "name: b\nbatch: 8\n"}
+    (known,) = programs_of(launch_of(found)).programs
+    assert command_line(known) == "t.py --batch 8"
+    moved = found | {"run.sh": script.format("rm -f conf/a.yaml")}
+    assert programs_of(launch_of(moved)).programs[-1].arguments[-1].unknown is not None
 
 
 GUARD = 'IMAGE=""\nif [ -z "$IMAGE" ]; then echo "set IMAGE"; exit 1; fi\n'

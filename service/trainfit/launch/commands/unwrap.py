@@ -248,7 +248,8 @@ class _Unwrapping:
             for name, setting in program.environment.items()
         }
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
-        state = State(Variables(variables), parameters)
+        sent = frozenset(file.path for file in self._launch.files)
+        state = State(Variables(variables), parameters, sent=sent)
         gpus = counts.gpus_of_node(program, self._launch.overrides)
         prints = partial(counts.printed, gpus)
         script = ShellScript(state, self._budget, self._file, prints, self._choices)

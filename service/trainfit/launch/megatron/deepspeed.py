@@ -140,10 +140,13 @@ def _read_growing(config: Reading, whole: Setting | None) -> None:
         return
     for key in keys:
         config.pass_by(key)
-    cut, length = (None if each is None else as_int(each.value) for each in (longest, whole))
-    if on and longest is not None and (cut is None or length is None):
-        config.draft.leave_out(longest, "how long the longest sequence is is not known")
-    elif on and longest is not None and cut < length:
+    if not on or longest is None:
+        return
+    cut = as_int(longest.value)
+    length = None if whole is None else as_int(whole.value)
+    if cut is None or length is None:
+        config.draft.leave_out(longest, "how long the longest sample is is not known")
+    elif cut < length:
         why = "sequences that grow are priced as whole"
         within = {"/training/seq_length": cut}
         config.draft.leave_out(longest, Effect(why, "lowers", GROWS, within))

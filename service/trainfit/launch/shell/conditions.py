@@ -37,6 +37,7 @@ _TEXTS: Mapping[str, Callable[[str, str], bool]] = {
     ">": operator.gt,
 }
 _OF_FILES = frozenset(("-nt", "-ot", "-ef"))
+_THERE = frozenset(("-e", "-f", "-r"))
 _UNARY = frozenset(f"-{letter}" for letter in "abcdefghknoprstuvwxzGLNORS")
 
 
@@ -178,6 +179,8 @@ def _unary(sign: str, text: Text, state: State) -> bool:
         case _:
             if text.unknown is None and str(text) == "" and sign not in ("-t", "-R"):
                 return False
+            if sign in _THERE and text.unknown is None and state.has(str(text)):
+                return True
             raise NotKnownError(f"the condition {sign} {text} is not decided by the script")
 
 

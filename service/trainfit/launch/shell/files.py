@@ -119,10 +119,8 @@ def content(script: ShellScript, path: Text) -> Text | None:
     written = script.state.files.get(name)
     if written is not None:
         return None if written.unknown is not None else Text(tuple(lines_of(written)) or (written,))
-    last = name.rpartition("/")[2]
-    if any(each.rpartition("/")[2] == last for each in script.state.files):
-        return None
-    sent = script.file(name)
+    moved = script.state.has_written(name.rpartition("/")[2])
+    sent = None if moved else script.file(name)
     if sent is None:
         return None
     whole = Piece(sent.content, sent.path, 1)

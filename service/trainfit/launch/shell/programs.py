@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainfit.launch.shell import files
+from trainfit.launch.shell import files, filters
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import NODE, Piece
 from trainfit.launch.shell.sed import sed
@@ -164,40 +164,6 @@ def _nodes_listed(script: ShellScript, words: Words, place: Piece) -> Status | N
     return 0
 
 
-_FIELDS = re.compile(r"\s*\{\s*print\s+NF;?\s*\}\s*")
-
-
-def _fields_counted(script: ShellScript, words: Words, place: Piece) -> Status | None:
-    """awk -F, '{print NF}': how many fields each line has that is read."""
-    *options, program = [text.known() for text in words]
-    text, separator = script.state.stdin, "".join(options).removeprefix("-F")
-    if text is None or not _FIELDS.fullmatch(program) or separator not in (",", ":", ";"):
-        return None
-    lines = text.known().splitlines()
-    script.state.stdin = None
-    for line in lines:
-        script.emit(Text.at(place, f"{line.count(separator) + 1 if line else 0}\n"))
-    return 0
-
-
-def _translated(script: ShellScript, words: Words, place: Piece) -> Status | None:
-    """tr of one sign into another, and tr -d of signs."""
-    given = [text.known().replace("\\n", "\n").replace("\\t", "\t") for text in words]
-    text = script.state.stdin
-    if text is None or len(given) != 2 or any("\\" in each or "[" in each for each in given):
-        return None
-    known = text.known()
-    if given[0] == "-d" and "-" not in given[1] and known.isascii():
-        known = "".join(sign for sign in known if sign not in given[1])
-    elif len(given[0]) == len(given[1]) == 1:
-        known = known.replace(given[0], given[1])
-    else:
-        return None
-    script.state.stdin = None
-    script.emit(Text.at(place, known))
-    return 0
-
-
 def _cautious(
     follow: Callable[[ShellScript, Words, Piece], Status | None],
 ) -> Callable[[ShellScript, Words, Piece], Status | None]:
@@ -215,16 +181,18 @@ def _cautious(
 
 
 PROGRAMS: Mapping[str, Callable[[ShellScript, Words, Piece], Status | None]] = {
-    "awk": _cautious(_fields_counted),
+    "awk": _cautious(filters.awk),
     "basename": _cautious(_basename),
     "cat": _cautious(_cat),
     "dirname": _cautious(_dirname),
     "expr": _cautious(_expr),
+    "grep": _cautious(filters.grep),
+    "head": _cautious(filters.head),
     "scontrol": _nodes_listed,
     "sed": _cautious(sed),
     "seq": _cautious(_seq),
     "tee": _cautious(_tee),
-    "tr": _cautious(_translated),
+    "tr": _cautious(filters.tr),
     "wc": _cautious(_counted),
 }
 """By name; None as the status where what they print is not known."""

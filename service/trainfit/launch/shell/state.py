@@ -143,7 +143,8 @@ class State:
     are names that the scripts themselves give values: where they have given none, there is none.
     `files` are those that they have written, by their paths. `frames` hold, for each function
     around, what its local variables hide. `options` are those of set and shopt that are on,
-    `unclear` those of which it is not known. `stdin` is what is left to be read, if that is known.
+    `unclear` those of which it is not known. `stdin` is what is left to be read, if that is known,
+    and `sent` are the paths of files that came with the scripts.
     """
 
     variables: Variables = field(default_factory=Variables)
@@ -158,6 +159,23 @@ class State:
     unclear: frozenset[str] = frozenset()
     traps: dict[str, Text] = field(default_factory=dict)
     stdin: Text | None = None
+    sent: frozenset[str] = frozenset()
+
+    def has(self, path: str) -> bool:
+        """Whether a file of this path was sent, and not moved since, or was written."""
+        written = self.files.get(path)
+        if written is not None:
+            return written.unknown is None
+        path = path.removeprefix("./")
+        named = any(
+            path == each or path.endswith(f"/{each}") or each.endswith(f"/{path}")
+            for each in self.sent
+        )
+        return named and not self.has_written(path.rpartition("/")[2])
+
+    def has_written(self, name: str) -> bool:
+        """Whether the script has written or changed a file of this last name."""
+        return any(each.rpartition("/")[2] == name for each in self.files)
 
     def copy(self) -> State:
         return replace(
