@@ -57,6 +57,8 @@ DEFAULTS: Row = {
     "reference": None,
     "trl": "",
     "verl": "",
+    "openrlhf": "",
+    "temperature": 1.0,
     "entropy": "none",
     "pads": False,
     "fused": False,
@@ -262,7 +264,9 @@ def training_of(given: Row) -> Row:
 
 
 def actor_of(given: Row) -> str | None:
-    """What a job calls the code of verl's actor, where it ran."""
+    """What a job calls the code of verl's actor or OpenRLHF's, where it ran."""
+    if given["openrlhf"]:
+        return "openrlhf" if given["temperature"] == 1 else "openrlhf-divided"
     if not given["verl"]:
         return None
     if given["pads"] or given["fused"]:

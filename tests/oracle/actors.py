@@ -1,9 +1,10 @@
-"""Losses as verl's own actor computes them: its code is run as it is, without what surrounds it.
+"""Losses as verl's own actor and OpenRLHF's compute them: their code is run as it is, without what
+surrounds it.
 
-verl is in no lock: rows that need it are made where its source and what it imports (tensordict and
-omegaconf) are beside the oracle's own environment, and `make oracle` leaves them out. Masks decide
-shapes: packed samples need `--real`. flash-attn and Ray have stand-ins, as has what runs under
-autocast on a GPU only.
+Neither is in a lock: rows that need one are made where its source and what it imports (of verl
+tensordict and omegaconf) are beside the oracle's own environment, and `make oracle` leaves them
+out. Masks decide shapes: packed samples need `--real`. flash-attn, DeepSpeed and Ray have
+stand-ins, as has what is compiled, or runs under autocast on a GPU only.
 """
 
 from __future__ import annotations
@@ -34,13 +35,18 @@ ABSENT = (
     "flash_attn",
     "flash_attn.ops",
     "flash_attn.ops.triton",
+    "flash_attn.utils",
+    "flash_attn.utils.distributed",
+    "deepspeed",
+    "pylatexenc",
 )
-"""Modules that verl imports, and of which a loss calls nothing."""
+"""Modules that they import, and of which a loss calls nothing."""
 
 
 def loss_of_actor(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
     """The loss of GRPO over the last tokens of samples, none of which is padding."""
     with stand_ins():
+        import_module("verl.utils.torch_functional").torch = Widening(torch)  # type: ignore[attr-defined]
         actor = actor_of(run, spec)
         kept = spec.logits_to_keep
         batch = {
@@ -50,14 +56,37 @@ def loss_of_actor(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
         }
         batch["position_ids"] = torch.arange(spec.seq).expand_as(ids)
         looks = spec.entropy != "none"
-        forward = actor._forward_micro_batch
-        entropy, log_probs = forward(batch, temperature=1.0, calculate_entropy=looks)
-        mask, advantages = torch.ones_like(log_probs), torch.zeros_like(log_probs)
-        ratio = torch.exp(log_probs - log_probs.detach())
-        loss = -(advantages * ratio * mask).sum() / mask.sum()
-        if looks:
-            loss = loss - 0.001 * (entropy * mask).sum() / mask.sum()
-    return loss, None
+        entropy, log_probs = actor._forward_micro_batch(
+            batch, temperature=1.0, calculate_entropy=looks
+        )
+    return loss_over(log_probs, entropy if looks else None), None
+
+
+def loss_over(log_probs: Any, entropy: Any | None) -> Any:
+    mask, advantages = torch.ones_like(log_probs), torch.zeros_like(log_probs)
+    ratio = torch.exp(log_probs - log_probs.detach())
+    loss = -(advantages * ratio * mask).sum() / mask.sum()
+    return loss if entropy is None else loss - 0.001 * (entropy * mask).sum() / mask.sum()
+
+
+def loss_of_openrlhf(run: Any, ids: Any, spec: Spec) -> tuple[Any, Any]:
+    """The same by OpenRLHF's actor, and what the model has answered, which its loop holds."""
+    kept = spec.logits_to_keep
+    mask = torch.ones_like(ids)
+    with stand_ins():
+        module = import_module("openrlhf.models.actor")
+        actor: Any = object.__new__(module.Actor)
+        settings = {"packing_samples": not spec.pads, "temperature": spec.temperature}
+        actor.__dict__.update(model=run, **settings)
+        with patch.object(module, "compute_entropy", CompiledEntropy.apply):
+            log_probs, output = module.Actor.forward(
+                *(actor, ids, mask[:, -kept:]),
+                attention_mask=mask,
+                return_output=True,
+                return_entropy=spec.entropy != "none",
+            )
+    entropy = output.entropy[:, -kept:] if spec.entropy != "none" else None
+    return loss_over(log_probs, entropy), output
 
 
 def actor_of(run: Any, spec: Spec) -> Any:
@@ -89,7 +118,7 @@ def actor_of(run: Any, spec: Spec) -> Any:
 
 @contextmanager
 def stand_ins() -> Iterator[None]:
-    """Within, verl can be imported, and what it calls makes what it makes on a GPU."""
+    """Within, actors can be imported, and what they call makes what it makes on a GPU."""
     import transformers
 
     padding, kernel = ModuleType("flash_attn.bert_padding"), ModuleType("cross_entropy")
@@ -100,10 +129,11 @@ def stand_ins() -> Iterator[None]:
     modules["flash_attn.bert_padding"] = padding
     modules["flash_attn.ops.triton.cross_entropy"] = kernel
     with ExitStack() as within:
-        within.enter_context(patch.dict(sys.modules, modules))
+        for name, module in modules.items():
+            sys.modules[name] = module
+            within.callback(sys.modules.pop, name, None)
         name = "AutoModelForVision2Seq"
         within.enter_context(patch.object(transformers, name, None, create=True))
-        import_module("verl.utils.torch_functional").torch = Widening(torch)  # type: ignore[attr-defined]
         yield
 
 
@@ -139,7 +169,7 @@ class CompiledEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, logits: Any) -> Any:
-        values = [logits.new_zeros(len(logits), dtype=torch.float32) for _ in range(4)]
+        values = [logits.new_zeros(logits.shape[:-1], dtype=torch.float32) for _ in range(4)]
         ctx.save_for_backward(logits, *values[:3])
         return values[3]
 
@@ -170,10 +200,16 @@ def cross_entropy_loss(logits: Any, labels: Any, inplace_backward: bool = False)
 
 
 def unpad_input(hidden: Any, mask: Any) -> Any:
-    """Rows of tokens that are no padding, their places, and where each sample ends."""
+    """Rows of tokens that are no padding, their places, where each sample ends, and lengths."""
     indices = mask.flatten().nonzero().flatten()
     ends = functional.pad(mask.sum(dim=-1).cumsum(0), (1, 0))
-    return index_first_axis(hidden.flatten(0, 1), indices), indices, ends, mask.shape[1]
+    return (
+        index_first_axis(hidden.flatten(0, 1), indices),
+        indices,
+        ends,
+        mask.shape[1],
+        mask.sum(dim=-1),
+    )
 
 
 def pad_input(hidden_states: Any, indices: Any, batch: int, seqlen: int) -> Any:

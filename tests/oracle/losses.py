@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributed.fsdp import FSDPModule
 from torch.utils.checkpoint import checkpoint
 
-from tests.oracle.actors import loss_of_actor
+from tests.oracle.actors import loss_of_actor, loss_of_openrlhf
 from tests.oracle.models import Model
 from tests.oracle.spec import Spec
 from tests.oracle.trainers import loss_of_policy, loss_of_preferences, loss_of_trainer
@@ -26,6 +26,8 @@ def loss_of(model: Model, run: Any, spec: Spec, ids: Any, labels: Any, **inputs:
         return loss_of_trainer(run, ids, spec)
     if spec.loss == "preference":
         return loss_of_preferences(model, run, ids, spec)
+    if spec.openrlhf:
+        return loss_of_openrlhf(run, ids, spec)
     if spec.verl:
         return loss_of_actor(run, ids, spec)
     if spec.loss == "policy":

@@ -134,10 +134,14 @@ class Spec:
     """preference, policy: the release whose trainer ran."""
     verl: str = ""
     """policy: the release whose actor ran in place of a trainer."""
+    openrlhf: str = ""
+    """policy: the release of OpenRLHF whose actor ran."""
+    temperature: float = 1.0
+    """By which OpenRLHF's actor divides logits."""
     entropy: Literal["none", "compiled", "whole", "chunks", "remade"] = "none"
-    """How verl's actor computes the entropy of the logits."""
+    """How an actor computes the entropy of the logits."""
     pads: bool = False
-    """verl's actor keeps the padding of samples."""
+    """The actor keeps the padding of samples."""
     fused: bool = False
     """verl's actor has head and log-probabilities in one."""
     trainer: Literal["DPOTrainer", "ORPOTrainer", "CPOTrainer", "KTOTrainer"] = "DPOTrainer"
@@ -162,7 +166,12 @@ class Spec:
     @property
     def by_trainer(self) -> bool:
         """Whether a trainer of TRL computes the loss of what the model answers."""
-        return self.loss in ("reward", "preference", "policy") and not self.verl
+        return self.loss in ("reward", "preference", "policy") and not self.by_actor
+
+    @property
+    def by_actor(self) -> bool:
+        """Whether an actor of verl's or OpenRLHF's does."""
+        return bool(self.verl or self.openrlhf)
 
     def contradiction(self) -> str | None:
         """Why the step cannot be run, if it cannot."""

@@ -147,7 +147,7 @@ class MicroBatches:
                 loss, output = loss_of(
                     self._model, self._spread.run, self._spec, ids, labels, **self._inputs
                 )
-            if not self._spec.keep_logits:
+            if not (self._spec.keep_logits or self._spec.openrlhf):
                 del output
             if self._spec.micro_batches > 1:
                 loss = loss / self._spec.micro_batches

@@ -312,6 +312,12 @@ class Reading:
         if setting is not None:
             self.draft.ignore(setting)
 
+    def leave_out(self, key: str, effect: Effect) -> None:
+        """Note a setting, if it is given, as one that may change memory, whatever it says."""
+        self._left.pop(key, None)
+        if (setting := self.settings.get(key)) is not None:
+            self.draft.leave_out(setting, effect)
+
     def is_unknown(self, key: str) -> bool:
         """Whether a setting is given and what it says is not known."""
         return key in self.settings and self.settings[key].unknown is not None

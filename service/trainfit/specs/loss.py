@@ -38,6 +38,7 @@ LogProbs = Literal[
     "llama-factory-kto",
     "ms-swift",
     "openrlhf",
+    "openrlhf-divided",
     "torchtune-lora",
     "torchtune-full",
     "trl-grpo-0.16",
@@ -87,15 +88,16 @@ class Loss(Part):
         "release on, before 0.15 of all logits at once, since then of a sample after the other, "
         "since 1.15 without whole logits; of its ORPO and CPO, or of its KTO; LLaMA-Factory's, "
         "of all logits in fp32; ms-swift's DPO and KTO; OpenRLHF's, by one kernel over logits in "
-        "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15; or "
+        "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15; "
         "verl's actor's, of packed tokens up to v0.8 (verl) or since, of padded samples, or with "
-        "the head in one (verl-fused).",
+        "the head in one (verl-fused); or OpenRLHF's actor's, at a temperature of 1 or another "
+        "(openrlhf-divided).",
     )
     entropy: Annotated[Entropy, OF_TRANSFORMERS] = Field(
         "none",
-        description="policy, verl's: how the entropy of the logits is computed, where it is a part "
-        "of the loss: by a compiled kernel, of all logits in fp32 at once, or so and made again in "
-        "backward.",
+        description="policy, verl's and OpenRLHF's: how the entropy of the logits is computed, "
+        "where it is a part of the loss: by a compiled kernel, of all logits in fp32 at once, or "
+        "so and made again in backward.",
     )
     scored_tokens: Annotated[TokenCount | None, OF_TRANSFORMERS] = Field(
         None,

@@ -148,7 +148,8 @@ def test_ranks_share_the_logits_of_packed_samples_only() -> None:
 @pytest.mark.parametrize(
     ("by", "entropy", "message"),
     [
-        ("trl-grpo-1.0", "whole", "verl's actor alone"),
+        ("trl-grpo-1.0", "whole", "verl's or OpenRLHF's alone"),
+        ("openrlhf", "whole", "is compiled"),
         ("verl-padded", "compiled", "not compiled"),
         ("verl-fused", "remade", "a few tokens at a time"),
     ],

@@ -48,9 +48,13 @@ def test_a_policy_is_a_step_on_prompts_and_answers() -> None:
         "/training/recompute/granularity": "full",
         "/training/attention/backend": "flash",
         "/training/precision": "bf16",
+        "/training/loss/objective": "policy",
+        "/training/loss/log_probs_by": "openrlhf",
+        # --micro_rollout_batch_size 8, of 3072 tokens
+        "/training/loss/scored_tokens": 24576,
     }
     # The engine and the reference have cards of their own.
-    assert [each.direction for each in found.account.bounded] == ["lowers"]
+    assert not found.account.bounded
     assert not found.unsupported
     Job.model_validate(found.job)
 
@@ -90,7 +94,6 @@ def test_what_shares_the_cards_is_bounded() -> None:
     [
         ("--vllm.enable_sleep", "", "vllm.num_engines"),
         ("--vllm.num_engines 4", "", "openrlhf.cli.train_ppo_ray"),
-        ("estimator group_norm", "estimator gae", "algo.advantage.estimator"),
         (
             "--reward.remote_url reward.py",
             "--reward.model_name_or_path a/b",
@@ -110,6 +113,11 @@ def test_a_micro_batch_of_a_dynamic_size_is_one_of_its_tokens() -> None:
         assert found.field("/training/seq_length") == length
         assert found.field("/training/micro_batch_size") == 1
         assert not found.unsupported
+    shared = of(
+        f"{NEWER} {dynamic} 16384 --rollout.max_tokens_per_gpu 8192 --ds.tensor_parallel_size 2"
+    )
+    assert shared.field("/training/seq_length") == 2 * 16384
+    assert shared.field("/training/loss/scored_tokens") == 2 * 8192
     still = of(f"{NEWER} --train.micro_batch_size 4 --train.max_tokens_per_gpu 16384")
     assert still.field("/training/seq_length") == 2048
 
@@ -126,8 +134,51 @@ def test_an_engine_that_is_awake_has_its_share_of_the_cards() -> None:
         (engine,) = [each for each in of(command).account.bounded if each.key == key]
         assert (engine.share, engine.bytes) == (0.45, 8 * 2**30)
     apart = of(OLDER + "--vllm_gpu_memory_utilization 0.9 ")
-    assert [each.direction for each in apart.account.bounded] == ["lowers"]
+    assert not apart.account.bounded
     assert not apart.unsupported
+
+
+def test_a_critic_that_sleeps_has_its_weights_on_the_card() -> None:
+    critic = NEWER.replace("estimator group_norm", "estimator gae")
+    bounded = {each.key: each.bytes for each in of(critic).account.bounded}
+    assert bounded["algo.advantage.estimator"] == pytest.approx(2 * 8.03e9 / 8, rel=0.02)
+    another = f"{critic} --critic.model_name_or_path another/model"
+    for command in (another, critic.replace("--ds.enable_sleep", "")):
+        assert of(command).unsupported == {"algo.advantage.estimator"}
+
+
+@pytest.mark.parametrize(
+    ("more", "fields"),
+    [
+        ("--temperature 1.0", {"log_probs_by": "openrlhf"}),
+        ("--temperature 0.6", {"log_probs_by": "openrlhf-divided"}),
+        # 0 tells of the entropy, and no backward runs through it
+        ("--entropy_loss_coef 0.0", {"entropy": "none"}),
+        ("--entropy_loss_coef 0.001", {"entropy": "compiled"}),
+        ("--micro_rollout_batch_size 2", {"scored_tokens": 2 * 3072}),
+        ("--deepspeed_enable_sleep", {"scored_beside_optimizer": False}),
+    ],
+)
+def test_how_log_probabilities_are_computed(more: str, fields: dict[str, object]) -> None:
+    found = of(f"{OLDER} {more}")
+    assert not found.unsupported
+    assert found.field("/training/loss/objective") == "policy"
+    for name, value in fields.items():
+        assert found.field(f"/training/loss/{name}") == value
+
+
+def test_a_temperature_that_is_not_known_divides_at_most() -> None:
+    found = of(f"T=$(choose)\n{OLDER} --temperature $T")
+    assert found.field("/training/loss/log_probs_by") == "openrlhf-divided"
+    assert {(each.key, each.direction) for each in found.account.bounded} == {
+        ("temperature", "lowers")
+    }
+
+
+def test_gradients_that_wait_in_fp32_are_bounded() -> None:
+    """get_train_ds_config: data_types.grad_accum_dtype."""
+    (told,) = of(f"{OLDER} --grad_accum_dtype fp32").account.bounded
+    assert told.bytes == pytest.approx(2 * 8.03e9 / 8, rel=0.02)
 
 
 @pytest.mark.parametrize("more", ["--micro_train_batch_size 0", "--init_kl_coef abc"])

@@ -168,7 +168,7 @@ def gathered(
         arguments = translated(script, arguments, draft)
         trainer = Trainer(script.kind, loop)
         program, beside = ranked(script, program, arguments, draft), script.beside
-        arguments = as_packed(arguments, draft) if script.kind == "policy" else arguments
+        arguments = as_packed(arguments, draft) if script.kind in ("policy", "actor") else arguments
     accelerate = launched(program, draft)
     for key in [key for key in arguments if key.startswith(LAUNCHER)]:
         accelerate[key.removeprefix(LAUNCHER)] = arguments.pop(key)

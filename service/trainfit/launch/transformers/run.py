@@ -27,14 +27,15 @@ Kind = Literal[
     "rewards",
     "values",
     "policy",
+    "actor",
     "other",
     "script",
 ]
 """Whose loop trains: Trainer's own, one of TRL's (CPO is as ORPO), another of its kind, or that of
 a script: of pairs beside a reference model, which is its own base where it adapts one
 (`own_pairs`), of single samples beside one (`own_kto`), of pairs `alone`, of pairs whose
-reference is `cached` before, of rewards, of `values` beside logits, or of a `policy` that another
-engine generates with.
+reference is `cached` before, of rewards, of `values` beside logits, of a `policy` that another
+engine generates with, or of one whose log-probabilities are OpenRLHF's `actor`'s.
 """
 
 IN_PAIRS: tuple[Kind, ...] = (

@@ -144,7 +144,9 @@ def check_trainer(run: TrainerRun, *, adapters: bool) -> None:
         refuse_offloaded_copy(run, named)
     if kind == "cached" and named is not None:
         run.draft.leave_out(named, preference(OPEN_INSTRUCT))
-    if kind == "policy" and named is not None:
+    if kind == "actor":
+        policy.put_actors_loss(run)
+    if kind in ("policy", "actor") and named is not None:
         policy.put_beside(run, named)
     if kind == "grpo" and named is not None:
         put_policy(run, named, adapters=adapters)

@@ -8,11 +8,12 @@ from trainfit.specs.job import Job
 from trainfit.specs.loss import Loss
 
 LOSS = "/training/loss"
-OF_ACTOR = "verl"
-"""Code of verl's actor: it packs tokens, looks at entropies, and shares samples among ranks."""
-OF_POLICY, ANY = ("trl-grpo", OF_ACTOR), "trl-1.15"
-"""Code that computes log-probabilities of what is generated alone, and TRL's that does of either:
-since 1.15 both make tiles of logits."""
+VERL, OPENRLHF = "verl", "openrlhf"
+OF_ACTOR = (VERL, OPENRLHF)
+"""Code of an actor: it packs tokens, looks at entropies, and shares samples among ranks."""
+OF_POLICY, ANY, EITHER = ("trl-grpo", *OF_ACTOR), "trl-1.15", ("trl-1.15", "openrlhf")
+"""Code that computes log-probabilities of what is generated alone, and that does of either: TRL's
+makes tiles of logits since 1.15, and one kernel reads all of OpenRLHF's."""
 PADDED, HEAD_IN_ONE = "verl-padded", "verl-fused"
 
 
@@ -73,11 +74,16 @@ def check_objective(job: Job, layout: Layout, findings: Findings) -> None:
 
 
 def _check_entropy(loss: Loss, findings: Findings) -> None:
-    """verl's actor alone is asked for one, and compiles it where samples are packed."""
+    """An actor alone is asked for one: verl's compiles it where samples are packed, OpenRLHF's
+    always.
+    """
     pointer = f"{LOSS}/entropy"
     if loss.objective != "policy" or not loss.log_probs_by.startswith(OF_ACTOR):
-        message = "an entropy is asked for of verl's actor alone"
+        message = "an entropy is asked for of an actor of verl's or OpenRLHF's alone"
         findings.add(pointer, "conflict", message, put(pointer, "none"))
+    elif loss.log_probs_by.startswith(OPENRLHF) and loss.entropy in ("whole", "remade"):
+        message = "OpenRLHF's entropy is compiled"
+        findings.add(pointer, "conflict", message, put(pointer, "compiled"))
     elif loss.log_probs_by == PADDED and loss.entropy == "compiled":
         message = "the entropy of padded samples is not compiled"
         findings.add(pointer, "conflict", message, put(pointer, "whole"))
@@ -90,7 +96,7 @@ def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> No
     """Whose code computes them, who the reference is, and how its forward is shared out."""
     loss, pointer = job.training.loss, f"{LOSS}/reference"
     of_policy = loss.log_probs_by.startswith(OF_POLICY)
-    if loss.log_probs_by != ANY and of_policy != (loss.objective == "policy"):
+    if loss.log_probs_by not in EITHER and of_policy != (loss.objective == "policy"):
         where, whose = f"{LOSS}/log_probs_by", "a policy" if of_policy else "preferences"
         message = f"{loss.log_probs_by} computes log-probabilities for a loss of {whose}"
         findings.add(where, "conflict", message, put(where, ANY))
@@ -98,8 +104,14 @@ def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> No
         message = "a model without adapters is no reference for itself"
         findings.add(pointer, "conflict", message, put(pointer, "copy"))
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
-    if loss.log_probs_by.startswith(OF_ACTOR) and loss.log_probs_by != PADDED:
+    if (
+        loss.objective == "policy"
+        and loss.log_probs_by.startswith(OF_ACTOR)
+        and loss.log_probs_by != PADDED
+    ):
         del sizes["cp"]
+    if loss.objective == "policy" and loss.log_probs_by.startswith(OPENRLHF):
+        del sizes["tp"]  # DeepSpeed gathers the logits of all ranks
     for name in [name for name, size in sizes.items() if size > 1]:
         where, message = f"/parallelism/{name}", f"{name} > 1 beside a loss over log-probabilities"
         findings.add(where, "not_modelled", f"{message} is not modelled", put(where, 1))

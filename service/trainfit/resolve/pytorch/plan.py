@@ -171,6 +171,11 @@ class PolicyLoss(NamedTuple):
     beside_optimizer: bool
     """The states of the optimizer are there meanwhile."""
 
+    @property
+    def holds_answer(self) -> bool:
+        """Whether what the model answers, its logits in fp32, is held until the step is over."""
+        return self.by.startswith("openrlhf")
+
 
 class NarrowProducts(NamedTuple):
     """How linears of layers multiply narrower than activations are, in copies of `copy_bytes` an

@@ -1,12 +1,14 @@
-"""Log-probabilities of what a policy has generated, as verl's actor computes them: of logits of all
-tokens of a micro-batch, packed without padding, or of samples that were padded. Symbols:
-estimator.legend; R the tokens of a sample that were generated, C a chunk of tokens.
+"""Log-probabilities of what a policy has generated, as verl's actor and OpenRLHF's compute them: of
+logits of all tokens of a micro-batch, packed without padding, or of samples that were padded.
+Symbols: estimator.legend; R the tokens of a sample that were generated, C a chunk of tokens.
 
-flash-attn's kernel reads logits as they are, and where no entropy reads them too it writes their
-gradient in their place. Sources: verl's workers/actor/dp_actor.py at v0.2 to v0.7.1
+flash-attn's kernel reads logits as they are. Of verl's, where no entropy reads them too, it writes
+their gradient in their place. Sources: verl's workers/actor/dp_actor.py at v0.2 to v0.7.1
 (_forward_micro_batch), workers/engine/fsdp/transformer_impl.py at v0.8 and v0.9
 (prepare_model_outputs), utils/torch_functional.py (logprobs_from_logits, entropy_from_logits),
-utils/experimental/torch_functional.py (FusedLinearForPPOFunction); flash-attn's
+utils/experimental/torch_functional.py (FusedLinearForPPOFunction); OpenRLHF's models/actor.py
+(forward), models/utils.py (log_probs_from_logits, compute_entropy) and trainer/ray/ppo_actor.py
+(training_step) at v0.6.4, v0.7.5, v0.8.5, v0.9.10 and 3c3be62; flash-attn's
 ops/triton/cross_entropy.py; torch/csrc/autograd/functions/tensor.cpp (CopySlices::apply),
 FunctionsManual.cpp (as_strided_backward, logsumexp_backward), ATen/autocast_mode.h.
 """
@@ -25,9 +27,26 @@ FUSED_TOKENS = 512
 """Tokens whose logits are there at once where head and log-probabilities are one."""
 
 
-def log_probabilities(step: Modules, made: Tensor, by: PolicyLoss) -> None:
+def answer(step: Modules, by: PolicyLoss) -> Tensor | None:
+    """Logits in fp32 [n, V], where the loop holds them as the model's answer: they are there until
+    all that the head does runs backward, and behind that until the step is over.
+    """
+    if not by.holds_answer:
+        return None
+    held = step.tensor("logits in fp32", step.sizes.n, step.sizes.V, width=FP32)
+    step.operation("answer", saves=(held,))
+    return held
+
+
+def log_probabilities(
+    step: Modules, made: Tensor, by: PolicyLoss, held: Tensor | None = None
+) -> None:
     """From logits `made` [n, V] to the loss."""
-    of = _Padded(step, made, by) if by.by == "verl-padded" else _Packed(step, made, by)
+    of: _ActorLogits
+    if held is not None:
+        of = _Widened(step, made, by, held)
+    else:
+        of = _Padded(step, made, by) if by.by == "verl-padded" else _Packed(step, made, by)
     entropy = of.entropy()
     kept = of.kept(entropy)
     step.operation(
@@ -55,7 +74,7 @@ class _ActorLogits:
 
     def __init__(self, step: Modules, made: Tensor, by: PolicyLoss, rows: int) -> None:
         self._step, self._made, self._by, self._rows = step, made, by, rows
-        self._features = made.shape[1]
+        self._features, self._width = made.shape[1], made.width
 
     def entropy(self) -> _Entropy:
         """A compiled one reads logits and makes their gradient in one kernel each. Else autocast
@@ -91,7 +110,7 @@ class _ActorLogits:
 
     def _part(self, name: str) -> Tensor:
         """Of the tokens that are read, in the type of the logits."""
-        return self._step.tensor(name, self._rows, self._features, width=self._made.width)
+        return self._step.tensor(name, self._rows, self._features, width=self._width)
 
     def _wide(self, name: str) -> Tensor:
         return self._step.tensor(name, self._rows, self._features, width=FP32)
@@ -164,6 +183,33 @@ class _Padded(_ActorLogits):
         ]
         moments.append((read, *left))
         return [*moments, ((left[0] if left else read), whole), (whole, last)]
+
+
+class _Widened(_ActorLogits):
+    """Of all tokens, in fp32 in the place of what the model has made. They are held, so that their
+    gradient is apart; divided, as they were in place, it is there twice for a moment.
+    """
+
+    def __init__(self, step: Modules, made: Tensor, by: PolicyLoss, held: Tensor) -> None:
+        super().__init__(step, made, by, step.sizes.n)
+        self._features, self._width = step.sizes.V, FP32
+        self._read = held
+
+    def kept(self, entropy: _Entropy) -> Tensors:
+        return (self._read, *entropy.saved)
+
+    def forward(self, entropy: _Entropy) -> list[Tensors]:
+        return [(self._made, self._read), *[(self._read, *moment) for moment in entropy.forward]]
+
+    def backward(self, entropy: _Entropy) -> list[Tensors]:
+        read, left = self._read, entropy.left
+        last = self._step.passed_back(self._made, "output gradient")
+        of_read = self._part("gradient of the log-probabilities")
+        moments: list[Tensors] = [(read, *moment) for moment in entropy.backward]
+        moments.append((read, *left, of_read))
+        if self._by.by == "openrlhf-divided":
+            moments.append((read, of_read, self._part("the same, divided")))
+        return [*moments, (read, of_read, last)]
 
 
 def fused(step: Modules, x: Tensor, by: PolicyLoss) -> None:

@@ -82,13 +82,16 @@ def within_autocast(kinds: Sequence[OperationKind | None], step: PytorchStep) ->
 
 
 def _of_policy(step: Modules, x: Tensor, gathered: Tensor, by: PolicyLoss) -> None:
-    """Logits of what was generated, and of the token before; of all tokens in verl's actor."""
+    """Logits of what was generated, and of the token before; of all tokens in an actor of verl or
+    OpenRLHF.
+    """
     if by.by == "verl-fused":
         actor.fused(step, gathered, by)
         return
-    if by.by.startswith("verl"):
+    if by.by.startswith(("verl", "openrlhf")):
+        held = actor.answer(step, by)
         made = _output_layer(step, x, gathered, step.sizes.n)
-        actor.log_probabilities(step, made, by)
+        actor.log_probabilities(step, made, by, held)
         return
     tokens = policies.generated(step)
     if by.by == "trl-1.15":

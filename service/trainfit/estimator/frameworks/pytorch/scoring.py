@@ -2,7 +2,8 @@
 over more tokens than a micro-batch has.
 
 Sources: verl's workers/actor/dp_actor.py (compute_log_prob) and workers/fsdp_workers.py, where the
-entropy of what a policy has made is always looked at, for a metric.
+entropy of what a policy has made is always looked at, for a metric; OpenRLHF's
+trainer/ray/ppo_actor.py (forward), where none is.
 """
 
 from collections.abc import Iterator
@@ -54,7 +55,9 @@ def _plan(plan: PytorchPlan) -> PytorchPlan:
     samples = max(1, tokens // batch.seq_length) if padded else 1
     length = batch.seq_length if padded else tokens
     eager = padded or policy.entropy in ("whole", "remade")
-    looks = policy._replace(entropy="whole" if eager else "compiled")
+    looks = policy
+    if policy.by.startswith("verl"):
+        looks = policy._replace(entropy="whole" if eager else "compiled")
     frozen = frozen_plan(plan)
     return replace(
         frozen,

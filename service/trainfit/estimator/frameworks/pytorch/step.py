@@ -18,6 +18,7 @@ from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
 from trainfit.estimator.frameworks.pytorch.units import NONE, Unit
 from trainfit.estimator.ledger import OperationKind
+from trainfit.estimator.operations.widths import FP32
 from trainfit.estimator.peak import PlacedSegment
 from trainfit.estimator.placement import Content
 from trainfit.estimator.results import Peak
@@ -101,6 +102,8 @@ class MicroBatchStep:
         policy = plan.step.policy
         waits = policy is not None and not policy.beside_optimizer
         self._away = states.optimizer if waits else 0
+        sizes, answers = ledger.sizes, policy is not None and policy.holds_answer
+        self._answer = FP32 * sizes.n * sizes.V if answers else 0
         self._copied = has_copy(plan) and plan.runs_reference
         """Whether a reference that runs has weights of its own, gathered as the policy's are."""
         self._within = within_runs(self._forwards), within_runs(self._backwards)
@@ -204,6 +207,7 @@ class MicroBatchStep:
                 yield _at(
                     placed, segment.backward, "backward", saved, gradients, buffers, all_gather
                 )
+            saved += self._answer if segment.name == "head" else 0
             saved -= stretch.released
             if self._keeps_inputs and placed.layer is not None:
                 saved += self._act if ran == 0 else 2 * self._act
@@ -251,8 +255,9 @@ class MicroBatchStep:
         """
         peak = Peak("end_of_backward", "reduce_scatter", None, None)
         whole = sharded + max(standing, root)
-        yield Live(whole, 0, 0, self._root.reduce_scatter, peak)
-        yield optimizer_step(self._states, whole if self._alone else 0)
+        yield Live(whole, self._answer, 0, self._root.reduce_scatter, peak)
+        step = optimizer_step(self._states, whole if self._alone else 0)
+        yield step._replace(kept=self._answer)
 
     def _prefetched(self, index: int) -> int:
         """The buffer of the unit that runs forward after this stretch, where it is gathered by

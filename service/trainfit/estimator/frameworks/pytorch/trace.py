@@ -45,7 +45,7 @@ def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
     """Whether a plan has no blocks but those whose programs tell the order of what they ask for,
     and an optimizer's step that does, and not too many layers or experts in turn. Attention with
     sinks does not, nor an embedding whose moments are wider than others, nor products that are one
-    function with their adapters, nor adapters that learn lengths.
+    function with their adapters, nor adapters that learn lengths, nor logits that a loop holds.
     """
     times = min(2, plan.batch.num_microbatches)
     step, optimizer, adapters = plan.step, plan.step.optimizer, plan.step.adapters
@@ -56,6 +56,7 @@ def programs_tell_order(plan: PytorchPlan, *ordered: type[Block]) -> bool:
         and step.data_parallelism.zero is None
         and not step.data_parallelism.on_host
         and not (step.offload_activations or optimizer.in_backward)
+        and not (step.policy is not None and step.policy.holds_answer)
         and record.moments == record.matrix_moments
         and (step.states.embedding_moments == step.states.moments or step.adapters is not None)
         and (adapters is None or not (adapters.virtual or adapters.fused or adapters.decomposed))
