@@ -13,7 +13,7 @@ from trainfit.estimator.estimate import estimate
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.needs import needs
 from trainfit.estimator.reserved import ReplayedTrace
-from trainfit.estimator.results import Estimate, TooMuchError
+from trainfit.estimator.results import Estimate, Interval, TooMuchError
 from trainfit.questions.estimate import plan_of
 from trainfit.specs.job import Job
 
@@ -81,6 +81,26 @@ def test_segments_that_grow_leave_little_beside_what_is_allocated() -> None:
         return stage.reserved_bytes.expected - stage.allocated_bytes.expected
 
     assert 0 < slack(True) < slack(False) / 2
+
+
+def test_segments_of_which_nothing_says_whether_they_grow_may_or_not() -> None:
+    """torchtitan's run_train.sh has them grow, its script for Slurm does not."""
+
+    def reserved_bytes(**framework: Any) -> Interval:
+        document = {
+            "model": {"hf_id": "Qwen/Qwen3-0.6B"},
+            "parallelism": {"num_gpus": 4},
+            "training": {"micro_batch_size": 1, "seq_length": 4096, "num_microbatches": 1},
+            "framework": {"name": "torchtitan"} | framework,
+        }
+        (stage,) = estimate(plan_of(Job.model_validate(document))).stages
+        return stage.reserved_bytes
+
+    grows, caches = (reserved_bytes(expandable_segments=each) for each in (True, False))
+    unset = reserved_bytes()
+    assert grows.expected != caches.expected
+    least, most = min(grows.low, caches.low), max(grows.high, caches.high)
+    assert unset == Interval(least, grows.expected, most)
 
 
 def test_a_roomy_card_changes_nothing() -> None:

@@ -1,11 +1,14 @@
-"""What a share of a card bounds."""
+"""What a share of a card bounds, and bytes that come besides."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tests.launch.launches import launch_of
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.overhead import SLACK_PERCENT
 from trainfit.estimator.results import Estimate
 from trainfit.questions.bounds import bounded_estimate
 from trainfit.questions.estimate import plan_of
@@ -41,6 +44,18 @@ def test_a_share_is_of_the_memory_of_the_card() -> None:
     most = reaching.device_bytes.high - plain.device_bytes.high
     assert most == pytest.approx(0.25 * 80 * 2**30 + 8 * 2**30, rel=0.02)
     assert reaching.device_bytes.low == plain.device_bytes.low
+
+
+def test_more_may_be_cached_beside_tensors() -> None:
+    found = requested("H100-80GB")
+    (engine,) = [each for each in found.bounded if each.share]
+    tensors = replace(engine, share=0, outside=False)
+    (plain,), (reaching,) = (
+        each.stages for each in (priced(found.job), bounded_estimate(found.job, [tensors], priced))
+    )
+    assert reaching.allocated_bytes.high - plain.allocated_bytes.high == tensors.bytes
+    cached = tensors.bytes * SLACK_PERCENT.high // 100
+    assert reaching.reserved_bytes.high - plain.reserved_bytes.high == tensors.bytes + cached
 
 
 def test_without_a_card_nothing_bounds_it() -> None:

@@ -82,7 +82,7 @@ def stages_of(
     """The needs of these ranks of a plan; without `replay` reserved bytes rest on a ratio. Raises
     TooMuchError.
     """
-    stray, grows = framework_of(plan).stray_permille(plan), plan.framework.expandable_segments
+    stray, grows = framework_of(plan).stray_permille(plan), overhead.grows_segments(plan)
     replays = memo.within(_replayed, plan, ranks, stray, limit_bytes) if replay else NOT_REPLAYED
     calibration, own = overhead.calibration_of(plan), own_replays(plan)
     given = ranks, stray, replays, grows, calibration, own, outside_of(plan)
@@ -160,7 +160,7 @@ def _stages(
     ranks: Ranks,
     stray: int,
     replays: ReservedByRank,
-    expandable_segments: bool,
+    expandable_segments: bool | None,
     calibration: Calibration | None,
     own_permille: overhead.Permille | None,
     outside: Interval,

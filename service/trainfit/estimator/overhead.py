@@ -43,20 +43,31 @@ def calibration_of(plan: Plan) -> Calibration | None:
     """What was measured of the cluster of a plan; None where that is not what the job came with."""
     if plan.calibration is None:
         return None
-    cluster = plan.calibration.cluster
+    cluster, set_to = plan.calibration.cluster, plan.framework.expandable_segments
     alike = (cluster.gpu_name, cluster.framework_name) == (plan.gpu.name, plan.framework.name)
     grows = cluster.allocator == "expandable_segments"
-    return plan.calibration if alike and grows == plan.framework.expandable_segments else None
+    return plan.calibration if alike and set_to in (grows, None) else None
+
+
+def grows_segments(plan: Plan) -> bool | None:
+    """Whether the allocator grows segments, as a job has it or else the cluster whose runs were
+    measured; None where neither says.
+    """
+    grows, calibration = plan.framework.expandable_segments, calibration_of(plan)
+    if grows is None and calibration is not None:
+        return calibration.cluster.allocator == "expandable_segments"
+    return grows
 
 
 def slack(
     allocated: Interval,
     cached: int,
     calibration: Calibration | None,
-    expandable_segments: bool,
+    expandable_segments: bool | None,
 ) -> Interval:
     """Bytes that PyTorch's caching allocator reserves above what is allocated: `cached` ones that
-    are known, and a part that is not. Where runs of the cluster report the whole, that.
+    are known, and a part that is not. Segments may grow or not where nothing says so. Where runs of
+    the cluster report the whole, that.
     """
     if calibration is not None and (ratio := calibration.slack_ratio) is not None:
         return Interval(
@@ -64,12 +75,18 @@ def slack(
             max(cached, int(allocated.expected * ratio.expected)),
             max(cached, int(allocated.high * ratio.high)),
         )
-    percent = SLACK_PERCENT_EXPANDABLE if expandable_segments else SLACK_PERCENT
+    percent = SLACK_PERCENT if expandable_segments is False else SLACK_PERCENT_EXPANDABLE
     return Interval(
         allocated.low * percent.low // 100,
         cached + allocated.expected * percent.expected // 100,
-        cached + allocated.high * percent.high // 100,
+        cached + most_slack(allocated.high, expandable_segments),
     )
+
+
+def most_slack(nbytes: int, expandable_segments: bool | None) -> int:
+    """The most that is reserved above so many bytes that are allocated."""
+    percent = SLACK_PERCENT_EXPANDABLE if expandable_segments else SLACK_PERCENT
+    return nbytes * percent.high // 100
 
 
 class Permille(NamedTuple):

@@ -6,7 +6,7 @@ releases of PyTorch decide differently, and which one runs no job says: what tho
 reserve, with which all published runs were made, is expected, and the bounds have them all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from trainfit.estimator.allocator import (
     replay,
 )
 from trainfit.estimator.frameworks.framework import Alike
-from trainfit.estimator.overhead import context
+from trainfit.estimator.overhead import context, grows_segments
 from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.resolve.plan import Plan
@@ -91,7 +91,8 @@ def reservations(
     """
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
-    strayed = _strayed(groups[0], usual)
+    every = [settings for way in (usual, *others) for settings in way]
+    strayed = _strayed(groups[0], every)
     found: dict[int, list[ReplayedTrace]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
@@ -102,7 +103,7 @@ def reservations(
                 recorded = group.trace(shares[turn])
                 asked += sum(map(len, recorded.steps))
                 before = found.setdefault(number, [])
-                before.append(_known(recorded, before) or _ask(recorded, usual))
+                before.append(_known(recorded, before) or _ask(recorded, usual[0]))
                 beside = outside.high + _stray(allocated[group.ranks[0]]) * bool(strayed)
                 if limit_bytes is not None and before[-1].after_later + beside > limit_bytes:
                     raise TooMuchError
@@ -111,10 +112,10 @@ def reservations(
     for number, each in found.items():
         asked_most = max(each, key=attrgetter("after_later"))
         if not number or asked < MOST_REQUESTS:
-            most = _reservation(asked_most, plan, (usual, *others), alone=len(each) == 1)
+            most = _any_way(asked_most, plan, (usual, *others), alone=len(each) == 1)
             below, above = most.expected - most.low, most.high - most.expected
         else:
-            most = _reservation(asked_most, plan, (usual,), alone=False)
+            most = _reservation(asked_most, plan, usual[:1], alone=False)
             low, high = most.expected - below, max(most.high, most.expected + above)
             most = most._replace(low=low, high=high)
         low = min(most.low, *[one.after_later for one in each])
@@ -124,7 +125,7 @@ def reservations(
         if plan.gpu.memory_bytes and settling:
             stray = _stray(allocated[first])
             room = plan.gpu.memory_bytes - outside.high - stray
-            if _settles(asked_most.recorded, (usual, *others), room, high):
+            if _settles(asked_most.recorded, every, room, high):
                 high = max(room, most.expected - stray)
         result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low, high=high))))
     return result
@@ -137,11 +138,12 @@ def _stray(allocated: Interval) -> int:
     return allocated.high - allocated.expected
 
 
-def _strayed(group: Alike, settings: Settings) -> int:
+def _strayed(group: Alike, every: Sequence[Settings]) -> int:
     """The most that is reserved beyond what is allocated where experts take whatever is routed to
     them: blocks of sizes that do not recur. Addresses that grow serve every size.
     """
-    if group.uneven is None or settings.expandable_segments:
+    settings = next((each for each in every if not each.expandable_segments), None)
+    if group.uneven is None or settings is None:
         return 0
     asked = _asked(settings, *group.uneven(group.shares[-1], 0).steps)
     return asked.peak_reserved_bytes - asked.peak_allocated_bytes
@@ -175,6 +177,19 @@ def _ask(recorded: Trace, settings: Settings) -> ReplayedTrace:
     for part in recorded.steps[2:]:
         replay(allocator, part)
     return ReplayedTrace(recorded, after_first, allocator.peak_reserved_bytes)
+
+
+def _any_way(
+    asked: ReplayedTrace, plan: Plan, kinds: Sequence[Sequence[Settings]], *, alone: bool
+) -> Reservation:
+    """What the requests reserve as the allocator usually is, within bounds of all ways."""
+    usual, *others = kinds
+    found = _reservation(asked, plan, usual, alone=alone)
+    for each in others:
+        other = _reservation(_ask(asked.recorded, each[0]), plan, each, alone=alone)
+        low, high = min(found.low, other.low), max(found.high, other.high)
+        found = found._replace(low=low, high=high)
+    return found
 
 
 def _reservation(
@@ -247,17 +262,16 @@ def room_of(plan: Plan) -> int | None:
     return plan.gpu.memory_bytes - context(plan).expected if plan.gpu.memory_bytes else None
 
 
-def ways(plan: Plan) -> Iterator[Settings]:
-    """How releases choose between blocks, the usual first. One range of addresses that grows
-    leaves them nothing to choose. On AMD's GPUs it does not grow before 2.11, nor before ROCm 7
-    (c10/cuda/CUDACachingAllocator.cpp).
+def ways(plan: Plan) -> Sequence[Sequence[Settings]]:
+    """How the allocator may be set up, the usual way first; of each, how releases choose between
+    blocks, the usual first. One range of addresses that grows leaves them nothing to choose. On
+    AMD's GPUs it does not grow before 2.11, nor before ROCm 7 (c10/cuda/CUDACachingAllocator.cpp).
     """
-    grows, latest = plan.framework.expandable_segments, Settings()
-    growing = Settings(expandable_segments=True)
-    before = Settings(release=LOWEST_ADDRESS_FIRST)
-    if grows and plan.gpu.vendor != "amd":
-        yield growing
-        return
-    yield from (before, latest)
-    if grows:
-        yield growing
+    grows = grows_segments(plan)
+    growing = (Settings(expandable_segments=True),)
+    caching = (Settings(release=LOWEST_ADDRESS_FIRST), Settings())
+    if grows is False:
+        return [caching]
+    if plan.gpu.vendor == "amd":
+        return [caching, growing]
+    return [growing] if grows else [growing, caching]

@@ -16,13 +16,15 @@ Result = TypeVar("Result", Estimate, Needs)
 @dataclass(frozen=True, slots=True)
 class UnmodelledRange(Generic[Result]):
     """How far options that are not modelled can move a peak: down to the least of what is `below`,
-    less so many bytes, and up to the most of what is `above`, and so many bytes more.
+    less so many bytes, and up to the most of what is `above`, and so many bytes more, beside which
+    so many may be `cached`.
     """
 
     below: Sequence[Result] = ()
     above: Sequence[Result] = ()
     less_bytes: int = 0
     more_bytes: int = 0
+    cached_bytes: int = 0
 
     def sizes(self, stage: Stage | StageNeeds, rank: int) -> dict[str, Any]:
         """The bounds of what a stage has allocated and reserved, and needs on the device."""
@@ -30,16 +32,19 @@ class UnmodelledRange(Generic[Result]):
         above = [_sizes(each.stages[rank]) for each in self.above]
         return {
             name: self._around(
-                meant, [each[name] for each in below], [each[name] for each in above]
+                meant,
+                [each[name] for each in below],
+                [each[name] for each in above],
+                self.more_bytes + (0 if name == "allocated_bytes" else self.cached_bytes),
             )
             for name, meant in _sizes(stage).items()
         }
 
     def _around(
-        self, meant: Interval, below: Sequence[Interval], above: Sequence[Interval]
+        self, meant: Interval, below: Sequence[Interval], above: Sequence[Interval], more: int
     ) -> Interval:
         low = min(each.low for each in (meant, *below)) - self.less_bytes
-        high = max(each.high for each in (meant, *above)) + self.more_bytes
+        high = max(each.high for each in (meant, *above)) + more
         return Interval(max(0, low), meant.expected, high)
 
 

@@ -102,7 +102,8 @@ class Bounded:
     estimate take it in. At the values of `within` the peak is as far as the key can move it in its
     direction, with so many `samples` in the place of each of a micro-batch, in another phase than a
     step where it is `apart`; `bytes` is the most that it moves it besides, on each GPU, and `share`
-    the most of a GPU's memory. `source` says so.
+    the most of a GPU's memory. Unless another process holds these, `outside` of this one, they are
+    tensors, beside which more may be cached. `source` says so.
     """
 
     file: str
@@ -117,6 +118,7 @@ class Bounded:
     share: float
     samples: int
     apart: bool
+    outside: bool
 
     @property
     def where(self) -> str:

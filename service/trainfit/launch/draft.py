@@ -263,6 +263,7 @@ def _bounded(setting: Setting, effect: Effect) -> Bounded:
         effect.share,
         effect.samples,
         effect.apart,
+        effect.outside,
     )
 
 

@@ -16,8 +16,8 @@ class Effect:
     `within` are fields of a job, by pointer: at these values the peak is moved as far as the key
     can move it, with so many `samples` in the place of each of a micro-batch. They hold of another
     phase than a step where it is `apart`, as evaluation is. `bytes` is the most that it adds or
-    takes on each GPU, and `share` the most of its memory. With none of these, nothing is known of
-    how far.
+    takes on each GPU, as tensors unless it is another process that holds them, `outside` of this
+    one, and `share` the most of its memory. With none of these, nothing is known of how far.
     """
 
     why: str
@@ -28,6 +28,7 @@ class Effect:
     share: float = 0.0
     samples: int = 1
     apart: bool = False
+    outside: bool = False
 
     @property
     def is_bounded(self) -> bool:

@@ -16,7 +16,7 @@ SOURCE = "NVIDIA-NeMo/RL issues 223 and 2619, vllm-project/vllm issue 47654: 0.8
 
 def asleep(why: str) -> Effect:
     """What an engine that sleeps does to a step."""
-    return Effect(why, "raises", SOURCE, bytes=ASLEEP_BYTES)
+    return Effect(why, "raises", SOURCE, bytes=ASLEEP_BYTES, outside=True)
 
 
 def awake(why: str, share: float) -> Effect:
@@ -24,7 +24,7 @@ def awake(why: str, share: float) -> Effect:
     share of the card, which is filled with cache; graphs, context and communicators come besides.
     """
     source = "vllm/v1/worker/gpu_worker.py: determine_available_memory; " + SOURCE
-    return Effect(why, "raises", source, bytes=ASLEEP_BYTES, share=share)
+    return Effect(why, "raises", source, bytes=ASLEEP_BYTES, share=share, outside=True)
 
 
 def share_of(value: object) -> float | None:

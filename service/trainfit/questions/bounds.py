@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from trainfit.estimator.overhead import most_slack
 from trainfit.estimator.results import Estimate, Needs
 from trainfit.estimator.span import UnmodelledRange, reaching_estimate, reaching_needs
 from trainfit.launch.account import Bounded
@@ -62,6 +63,10 @@ def _reach(
         ends(raising),
         _most(lowering, job),
         _most(raising, job),
+        most_slack(
+            sum(each.bytes for each in raising if not each.outside),
+            job.framework.expandable_segments,
+        ),
     )
 
 

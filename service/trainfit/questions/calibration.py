@@ -21,6 +21,7 @@ from trainfit.decisions.calibration import (
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.needs import links_of
 from trainfit.estimator.needs import outside_of as published
+from trainfit.estimator.overhead import grows_segments
 from trainfit.measurements.measurement import Speed
 from trainfit.questions.answers import Sent
 from trainfit.questions.dimensions import Find, from_package
@@ -103,7 +104,7 @@ def _told(
     cluster = Cluster(
         gpu_name=plan.gpu.name or NO_CARD,
         framework_name=plan.framework.name,
-        allocator="expandable_segments" if plan.framework.expandable_segments else "default",
+        allocator="default" if grows_segments(plan) is False else "expandable_segments",
         driver=beside.driver,
         nccl=beside.nccl,
         torch=beside.torch,

@@ -140,7 +140,7 @@ def recorded(request: TraceRequest, find: Find) -> RecordedTrace:
     trace = alike.trace(alike.shares[-1])
     releases = needed.stages[rank].cache_releases != "none"
     room = room_of(plan) if releases else None
-    return RecordedTrace(alike.ranks[0], trace, next(ways(plan)), room)
+    return RecordedTrace(alike.ranks[0], trace, ways(plan)[0][0], room)
 
 
 def _peak(followed: Followed, names: Names) -> TracePeak:

@@ -177,8 +177,11 @@ class Torchtitan(Part):
         description="With a pipeline, keep the logits of every micro-batch until the next step, "
         "and copy them into one tensor at the end of this one. Up to v0.2.0 torchtitan did.",
     )
-    expandable_segments: bool = Field(
-        True, description="PyTorch's allocator grows segments; torchtitan's launcher sets it."
+    expandable_segments: bool | None = Field(
+        None,
+        description="PyTorch's allocator grows segments rather than caching blocks. Unset: either, "
+        "as torchtitan's run_train.sh has it but not its script for Slurm, nor in v0.2.0; and that "
+        "they grow is expected.",
     )
 
 

@@ -43,7 +43,7 @@ def replayed(plan: PytorchPlan) -> int:
     """The most bytes that are reserved in any step."""
     recorded = trace(plan, Memo())
     assert recorded is not None
-    settings = Settings(expandable_segments=plan.framework.expandable_segments)
+    settings = Settings(expandable_segments=plan.framework.expandable_segments is not False)
     allocator = CachingAllocator(settings)
     replay(allocator, recorded.loaded)
     replay(allocator, recorded.first)
@@ -73,7 +73,8 @@ def b200(name: str = "B200", **framework: str) -> PytorchPlan:
             "loss": {"cross_entropy": "fused"},
             "attention": {"repeats_kv": True},
         },
-        "framework": {"name": "torchtitan", "compile": True} | framework,
+        "framework": {"name": "torchtitan", "compile": True, "expandable_segments": True}
+        | framework,
         "gpu": name,
     }
     plan = plan_of(Job.model_validate(job))

@@ -355,6 +355,6 @@ def _of_release(run: TorchtitanRun) -> None:
         draft.default("/framework/collect_outputs", True, run.whose)
     by_command = run.program.name is not None and not is_started_by_script(run.program)
     whose = "PyTorch" if by_command else run.whose
-    still = by_command or not release.grows_segments
-    if still and not grows_segments(run.program.environment, draft):
-        draft.default("/framework/expandable_segments", False, whose)
+    grows = release.grows_segments and not by_command
+    if grows or not grows_segments(run.program.environment, draft):
+        draft.default("/framework/expandable_segments", grows, whose)
