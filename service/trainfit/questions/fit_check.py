@@ -83,13 +83,23 @@ def _whatever_is_open(
     changes: Changes | None,
 ) -> FitCheckAnswer:
     """The verdict that holds at every value of the facts that a launch leaves open; `unknown`,
-    with what they decide, where there is none.
+    with what they decide, where there is none. Of all releases that a launch can be of, allocators
+    are replayed of those that are at first sight what all together are; of none whose tensors alone
+    do not fit, since an allocator reserves no less.
     """
 
     def decided(asked: FitCheckRequest, case: LaunchReading, replay: bool) -> tuple[Verdict, int]:
-        estimate = spanning(case, partial(pricing.estimate, replay=replay))(asked)
-        found = room_on(asked.gpu, asked.policy).verdict(estimate)
-        verdict = standing(found, (each.direction for each in case.unread()))
+        room = room_on(asked.gpu, asked.policy)
+        look = partial(pricing.estimate, replay=False)
+        estimate = spanning(case, look)(asked)
+        if replay and (together := room.verdict(estimate)) != "does_not_fit":
+
+            def price(job: Job) -> Estimate:
+                seen = look(job)
+                return pricing.estimate(job) if room.verdict(seen) == together else seen
+
+            estimate = spanning(case, price)(asked)
+        verdict = standing(room.verdict(estimate), (each.direction for each in case.unread()))
         return verdict, estimate.binding.device_bytes.high
 
     cases = tried(request, reading, pricing.plan_of, decided)
