@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Word
-from trainfit.launch.settings import Setting
+from trainfit.launch.settings import Setting, leaves_of
 from trainfit.launch.values import scalar
 
 ASSIGNMENT = re.compile(r"(?P<sign>\+{0,2})(?P<key>[\w@/-]+(\.[\w@/-]+)*)=(?P<value>.*)", re.DOTALL)
@@ -16,20 +17,43 @@ REFERENCE = re.compile(r"\$\{(?P<key>[\w.]+)\}")
 MAX_REFERENCES = 16
 
 
-def assignments(words: Sequence[Word]) -> Iterator[Setting]:
+def assignments(words: Sequence[Word], means: Callable[[str], Any] = scalar) -> Iterator[Setting]:
     """`key=value`, with + or ++ before it where it adds a key; `~key` takes one away: its value is
-    None. Raises LaunchError for anything else.
+    None. A mapping sets each key in it. `means` is what the text of a value does. Raises
+    LaunchError for anything else.
     """
     for word in words:
         if removed := REMOVAL.fullmatch(word.text):
             yield Setting(removed["key"], None, word.file, word.line, word.unknown)
         elif found := ASSIGNMENT.fullmatch(word.text):
-            value = scalar(found["value"]) if word.unknown is None else found["value"]
-            yield Setting(found["key"], value, word.file, word.line, word.unknown)
+            value = means(found["value"]) if word.unknown is None else found["value"]
+            setting = Setting(found["key"], value, word.file, word.line, word.unknown)
+            yield from leaves_of(setting)
         else:
             line = f"{word.file}{'' if word.line is None else f':{word.line}'}"
             message = f"{line}: {word.text[:80]!r} is no key=value"
             raise LaunchError(Complaint(message, word.file, word.line))
+
+
+HYDRA_WORDS = {"true": True, "false": False, "null": None}
+HYDRA_WHOLE = re.compile(r"[+-]?(0|[1-9](_?\d)*)")
+HYDRA_FLOAT = re.compile(r"[+-]?(\d(_?\d)*\.\d*|\.\d+|\d(_?\d)*(?=[eE]))([eE][+-]?\d+)?")
+
+
+def hydra_value(text: str) -> Any:
+    """What a value means in Hydra's grammar, whose words and numbers are fewer than YAML's: yes and
+    0x10 are text. Source: hydra/grammar/OverrideLexer.g4.
+    """
+    if text.lower() in HYDRA_WORDS:
+        return HYDRA_WORDS[text.lower()]
+    if len(text) <= LONGEST_NUMBER and HYDRA_WHOLE.fullmatch(text):
+        return int(text)
+    if len(text) <= LONGEST_NUMBER and HYDRA_FLOAT.fullmatch(text):
+        return float(text)
+    return scalar(text) if text.startswith(("[", "{", "'", '"')) else text
+
+
+LONGEST_NUMBER = 32
 
 
 def added_key(word: Word) -> str | None:

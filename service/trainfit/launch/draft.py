@@ -129,10 +129,24 @@ class Draft:
             self._irrelevant.append(setting)
 
     def let_count(self, settings: dict[str, Setting], key: str, setting: Setting) -> None:
-        """Give a key this setting. One that it had before, as of a file, has no effect."""
-        if (before := settings.get(key)) is not None:
-            self.ignore(before)
-        settings[key] = setting
+        """Give a key this setting. What it takes the place of, as of a file, has no effect: the
+        key's own, those of all keys below it, and one that is written in the place of a section
+        that it stands in. A section that becomes null is gone.
+        """
+        below = f"{key}."
+        gone = [
+            name
+            for name, each in settings.items()
+            if name == key
+            or name.startswith(below)
+            or (each.whose is None and key.startswith(f"{name}."))
+        ]
+        for name in gone:
+            self.ignore(settings.pop(name))
+        if setting.value is None and any(name.startswith(below) for name in gone):
+            self.ignore(setting)
+        else:
+            settings[key] = setting
 
     def ignore_version(self, version: str | None) -> None:
         """Note that nothing that is read depends on the release of the framework."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trainfit.documents.document import Document
@@ -50,6 +50,15 @@ def settings_of(document: Document, file: str) -> dict[str, Setting]:
         ".".join(path): Setting(".".join(path), leaf, file, document.line_of(json_pointer(path)))
         for path, leaf in _leaves(value, ())
     }
+
+
+def leaves_of(setting: Setting) -> Iterator[Setting]:
+    """The settings of all keys in one whose value is a mapping; any other is its own."""
+    if not isinstance(setting.value, dict) or not setting.value:
+        yield setting
+        return
+    for path, leaf in _leaves(setting.value, (setting.key,)):
+        yield replace(setting, key=".".join(map(str, path)), value=leaf)
 
 
 def _leaves(

@@ -13,7 +13,7 @@ from typing import Any
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
-from trainfit.launch.dotlist import assignments
+from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
@@ -68,7 +68,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
     settings, started = _settings(program, draft)
-    reading = Reading(settings, draft)
+    reading = Reading(settings, draft, values_of(settings))
     draft.default("/framework/name", "torchtitan", WHOSE)
     draft.default("/framework/fsdp_reshard_after_forward", "never", WHOSE)
     draft.default("/training/optimizer/implementation", "fused", WHOSE)
@@ -95,7 +95,9 @@ def _settings(
     """The keys of the config with those of the words over it, and how many GPUs are started. What
     stool is given is its own: nodes and their GPUs. Raises LaunchError.
     """
-    words = {each.key: each for each in assignments(program.arguments)}
+    words: dict[str, Setting] = {}
+    for setting in assignments(program.arguments):
+        draft.let_count(words, setting.key, setting)
     named = words.pop(CONFIG, None)
     file = _file(program, named)
     found = settings_of(document_of(file, ".yaml"), file.path) if file is not None else {}

@@ -138,9 +138,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
             raise LaunchError(Complaint.at(option, UNKNOWN_RECIPE))
         raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
     for key, setting in overrides_of(words, draft):
-        for name in [name for name in settings if name == key or name.startswith(f"{key}.")]:
-            draft.ignore(settings.pop(name))
-        settings[key] = setting
+        draft.let_count(settings, key, setting)
     if is_nemo(settings):
         read_nemo(settings, draft)
         put_stack(draft, NEMO, "NeMo")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from trainfit.documents.document import FileError, parse_documents
+from trainfit.launch.dotlist import hydra_value
 from trainfit.launch.draft import Draft
 from trainfit.launch.program import Word
-from trainfit.launch.settings import Setting
+from trainfit.launch.settings import Setting, leaves_of
 
 OVERRIDE = re.compile(r"(?P<sign>\+\+|\+|~)?(?P<key>[A-Za-z_][\w.]*)(?:=(?P<value>.*))?", re.DOTALL)
 
@@ -29,20 +28,9 @@ def overrides_of(words: Sequence[Word], draft: Draft) -> Iterator[tuple[str, Set
         if found is None:
             continue
         key = found["key"]
-        value = _value(found["value"]) if word.unknown is None else found["value"]
+        value = hydra_value(found["value"] or "") if word.unknown is None else found["value"]
         setting = Setting(key, value, word.file, word.line, word.unknown)
         if found["sign"] == "~":
             draft.leave_out(setting, "takes a key away, and its default is not read")
         else:
-            yield key, setting
-
-
-def _value(text: str | None) -> Any:
-    """A value in YAML; text where it is none."""
-    if not text:
-        return text
-    try:
-        documents = parse_documents(".yaml", text)
-    except FileError:
-        return text
-    return documents[0].value if len(documents) == 1 else text
+            yield from ((each.key, each) for each in leaves_of(setting))

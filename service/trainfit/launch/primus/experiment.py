@@ -133,7 +133,8 @@ def _said_over(program: TrainingProgram) -> Iterator[Setting]:
         if value is None:
             yield Setting(key, True, word.file, word.line, word.unknown)
         else:
-            yield replace(Setting.of(key, value), value=scalar(value.text))
+            said = None if value.text == "None" else scalar(value.text)
+            yield replace(Setting.of(key, value), value=said)
 
 
 def _begins(word: Word) -> bool:

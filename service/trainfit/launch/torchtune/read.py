@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
@@ -29,7 +29,7 @@ from trainfit.launch.torchtune.keys import (
 from trainfit.launch.torchtune.models import builder_named
 from trainfit.launch.torchtune.preferences import is_preference, put_pairs, put_preference
 from trainfit.launch.torchtune.recipes import RECIPES, refuse_others
-from trainfit.launch.values import flag, names, size, whole
+from trainfit.launch.values import flag, names, scalar, size, whole
 from trainfit.specs import optimizers
 from trainfit.specs.launch import LaunchFile
 
@@ -72,7 +72,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     draft.ignore_version(version)
     command = _command(program)
     file, words = _config(program, command.words)
-    overrides = list(assignments(words))
+    overrides = list(assignments(words, _means))
     settings = _settings(file, overrides, draft)
     reading = Reading(settings, draft, values_of(settings))
     draft.default("/framework/name", "transformers", WHOSE)
@@ -96,6 +96,11 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     if program.name is not None and not grows_segments(program.environment, draft):
         draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__), idle)
+
+
+def _means(text: str) -> Any:
+    """OmegaConf's YAML, and Python's None (config/_utils.py: _merge_yaml_and_cli_args)."""
+    return None if text == "None" else scalar(text)
 
 
 def _command(program: TrainingProgram) -> TuneCommand:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
-from trainfit.launch.dotlist import added_key, assignments, values_of
+from trainfit.launch.dotlist import added_key, assignments, hydra_value, values_of
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
@@ -53,7 +53,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: the one that its keys are of."""
     trainer = _trainer(program)
     file, words, named = _config(program)
-    settings = _settings(file, list(assignments(words)), draft)
+    settings = _settings(file, list(assignments(words, hydra_value)), draft)
     added = {key for word in words if (key := added_key(word)) is not None}
     known = release_named(version) if version is not None else None
     for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
