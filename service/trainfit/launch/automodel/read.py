@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 from trainfit.launch.allocator import grows_segments
 from trainfit.launch.documents import document_of, mapping_in
@@ -14,9 +15,8 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, put_model
 from trainfit.launch.program import TrainingProgram
-from trainfit.launch.settings import Setting, settings_of
-from trainfit.launch.transformers.command_line import flags_of
-from trainfit.launch.values import scalar, size, whole
+from trainfit.launch.settings import Setting, leaves_of, settings_of
+from trainfit.launch.values import PLAIN, scalar, size, whole
 from trainfit.specs.launch import LaunchFile
 
 WHOSE = "NeMo AutoModel"
@@ -77,14 +77,42 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
 
 
 def _settings(program: TrainingProgram, file: LaunchFile, draft: Draft) -> dict[str, Setting]:
-    """The keys of the file, and over them --section.key value of the command line."""
+    """The keys of the file, and over them those of the command line, which may name a section as a
+    whole. Source: components/config/_arg_parser.py (parse_cli_argv).
+    """
     found = settings_of(document_of(file, ".yaml"), file.path)
-    for each in flags_of(program.arguments)[0]:
-        if "." not in each.name or not each.values:
+    words = list(program.arguments)
+    while words:
+        word = words.pop(0)
+        key, equals, inline = word.text.lstrip("-").partition("=")
+        if not word.text.startswith("--") or not key:
             continue
-        setting = Setting.of(each.name, each.values[0])
-        draft.let_count(found, each.name, replace(setting, value=scalar(setting.value)))
+        said = replace(word, text=inline if equals else "True")
+        if not equals and words and not words[0].text.startswith("--"):
+            said = words.pop(0)
+        if key == "config" and not equals:
+            continue
+        setting = replace(Setting.of(key, said), value=_translated(said.text))
+        leaves = list(leaves_of(setting))
+        if leaves != [setting]:
+            draft.let_count(found, key, replace(setting, value=None))
+        for leaf in leaves:
+            draft.let_count(found, leaf.key, leaf)
     return found
+
+
+WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("none", "None"), None),
+    **dict.fromkeys(("true", "True"), True),
+    **dict.fromkeys(("false", "False"), False),
+}
+
+
+def _translated(text: str) -> Any:
+    """A literal of Python, or the text: yes and null are text (loader.py: translate_value)."""
+    if text in WORDS:
+        return WORDS[text]
+    return text if PLAIN.fullmatch(text) else scalar(text)
 
 
 def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
@@ -135,8 +163,13 @@ def _share_out(reading: Reading, draft: Draft, program: TrainingProgram) -> None
     _count(reading, draft, program)
 
 
+PROCESSES = ("nproc-per-node", "nproc_per_node")
+"""What `automodel` is given of the number of GPUs where nothing else starts it (cli/app.py)."""
+
+
 def _count(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
-    counts = program.num_gpus
+    own = [each for key in PROCESSES if (each := reading.get(key)) is not None]
+    counts = program.num_gpus or tuple(own)
     ranks = reading.get("distributed.dp_size")
     if counts and all(each.unknown is None for each in counts):
         draft.put(NUM_GPUS, prod(whole(each.value) for each in counts), *counts)
