@@ -84,7 +84,7 @@ def test_quantised_weights_have_a_paged_optimizer(name: str, double: bool) -> No
 
 def test_a_command_says_over_the_file_what_counts() -> None:
     words = (
-        "litgpt finetune_full Qwen/Qwen2.5-7B --config c.yaml --devices 8 "
+        "litgpt finetune_full --config c.yaml Qwen/Qwen2.5-7B --devices 8 "
         "--train.max_seq_length 1024"
     )
     found = read_files(launch_of({"c.yaml": FULL}, words.split()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,13 +14,14 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import experts_of, put_model
 from trainfit.launch.program import TrainingProgram
-from trainfit.launch.settings import Setting, settings_of
-from trainfit.launch.transformers.command_line import flags_of
+from trainfit.launch.settings import Setting, leaves_of, settings_of
+from trainfit.launch.transformers.command_line import FlagWords, flags_of
 from trainfit.launch.values import flag, scalar, size, word
 from trainfit.specs.launch import LaunchFile
 
 WHOSE = "litgpt"
-OWN_KEYS = ("checkpoint_dir", "train")
+CHECKPOINT = "checkpoint_dir"
+OWN_KEYS = (CHECKPOINT, "train")
 COMMANDS = ("finetune", "finetune_full", "finetune_lora")
 FULL, LORA = "finetune_full", "finetune_lora"
 NUM_GPUS = "/parallelism/num_gpus"
@@ -76,26 +77,37 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
 
 
 def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
-    """The keys of the file, and over them what the command line says. Raises LaunchError."""
+    """What the file and the command line say; of both what stands later counts, as jsonargparse
+    has it. An option has one value, and a word without an option is the checkpoint. Raises
+    LaunchError.
+    """
     flags, positional = flags_of(program.arguments)
-    named = next((each.values[0].text for each in flags if each.name == "config"), None)
-    file = program.file(named) if named is not None else _the_file(program)
-    if named is not None and file is None:
-        raise LaunchError(Complaint(f"--config {named}: send that file too"))
-    found = {} if file is None else settings_of(document_of(file, ".yaml"), file.path)
-    if len(positional) > 1:
-        model = positional[1]
-        found["checkpoint_dir"] = Setting.of("checkpoint_dir", model)
+    alone = _the_file(program)
+    found = {} if alone is None else settings_of(document_of(alone, ".yaml"), alone.path)
+    for model in positional[1:]:
+        draft.let_count(found, CHECKPOINT, Setting.of(CHECKPOINT, model))
     for each in flags:
-        if each.name == "config":
-            continue
-        text = each.values[0].text if each.values else "true"
-        setting = Setting.of(each.name, each.values[0] if each.values else each.flag)
-        draft.let_count(found, each.name, replace(setting, value=scalar(text)))
-    if (given := found.get("checkpoint_dir")) is not None:
+        for setting in _said_by(each, program):
+            draft.let_count(found, setting.key, setting)
+        for model in each.values[1:]:
+            draft.let_count(found, CHECKPOINT, Setting.of(CHECKPOINT, model))
+    if (given := found.get(CHECKPOINT)) is not None:
         name = str(given.value).removeprefix("./").removeprefix("checkpoints/").rstrip("/")
-        found["checkpoint_dir"] = replace(given, value=name, written=given.value)
+        found[CHECKPOINT] = replace(given, value=name, written=given.value)
     return found
+
+
+def _said_by(flag: FlagWords, program: TrainingProgram) -> Iterator[Setting]:
+    """What an option sets: its key, or all keys of the file that it names. Raises LaunchError."""
+    if flag.name == "config" and flag.values:
+        named = flag.values[0].text
+        if (file := program.file(named)) is None:
+            raise LaunchError(Complaint(f"--config {named}: send that file too"))
+        yield from settings_of(document_of(file, ".yaml"), file.path).values()
+    elif flag.name != "config":
+        word = flag.values[0] if flag.values else flag.flag
+        text = word.text if flag.values else "true"
+        yield from leaves_of(replace(Setting.of(flag.name, word), value=scalar(text)))
 
 
 def _the_file(program: TrainingProgram) -> LaunchFile | None:
@@ -118,7 +130,7 @@ def _command(program: TrainingProgram, settings: Mapping[str, Setting]) -> str:
 
 def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """The checkpoint lies where its name on the Hub says, below a directory of checkpoints."""
-    setting = reading.get("checkpoint_dir")
+    setting = reading.get(CHECKPOINT)
     if setting is None:
         draft.require("/model", "names no checkpoint_dir; give it, or /model in overrides")
         return
