@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from trainfit.launch.commands.options import Interface, names
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
@@ -25,7 +26,7 @@ from trainfit.launch.megatron.deepspeed import (
 )
 from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.megatron.programs import read_machine
-from trainfit.launch.program import TrainingProgram
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.source import as_int
 from trainfit.specs.launch import LaunchFile
@@ -93,6 +94,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     draft.ignore_version(version)
     settings = _settings(program)
     defaults = MegatronParser(None).defaults()
+    read_machine(program, draft)
     neox = Defaults(WHOSE, {**defaults.values, **DIFFERING}, None)
     reading = reading_of(_fields(settings, draft), draft)
     read_arguments(reading, neox, tokenizer="GPT2BPETokenizer")
@@ -100,14 +102,11 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     engine = _engine(settings, draft)
     if engine is not None:
         put_engine(draft, engine)
-    read_machine(program, draft)
 
 
 def _settings(program: TrainingProgram) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
-    for file in program.files.values():
-        if mapping_in(file) is None:
-            continue
+    for file in _configs(program):
         for name, setting in settings_of(document_of(file, ".yaml"), file.path).items():
             key = name.replace("-", "_")
             if key in found:
@@ -117,6 +116,39 @@ def _settings(program: TrainingProgram) -> dict[str, Setting]:
     if not found:
         raise LaunchError(Complaint("GPT-NeoX takes its configs as files; send them"))
     return found
+
+
+def _configs(program: TrainingProgram) -> Iterator[LaunchFile]:
+    """The files that the command names, behind the script that it starts; without a command, every
+    config. Raises LaunchError for one that was not sent.
+    """
+    if program.name is None:
+        yield from (file for file in program.files.values() if mapping_in(file) is not None)
+        return
+    rest, named, folder = program.arguments, list[Word](), None
+    while rest:
+        parsed = OPTIONS.parse(rest)
+        folder = parsed.get("conf_dir") or folder
+        named += parsed.rest[:1]
+        rest = tuple(parsed.rest[1:])
+    for word in named[1:]:
+        path = word.text if word.text.endswith((".yml", ".json")) else f"{word.text}.yml"
+        path = path if folder is None else f"{folder.value}/{path}"
+        file = program.file(path)
+        if file is None:
+            message = f"{path} was not sent; send it too"
+            raise LaunchError(Complaint(message, word.file, word.line))
+        yield file
+
+
+OPTIONS = Interface(
+    valued=names(
+        "conf_dir hostfile wandb_group wandb_run_name wandb_team iteration eval_results_prefix "
+        "sample_input_file sample_output_file autotuning eval_tasks"
+    ),
+    aliases={"d": "conf_dir", "H": "hostfile", "i": "sample_input_file", "o": "sample_output_file"},
+)
+"""Options of the launcher, beside the script and its configs (consume_deepy_args)."""
 
 
 def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
@@ -137,6 +169,7 @@ def _fields(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     pipeline = settings.get("pipe_parallel_size")
     if pipeline is not None:
         yield Field("pipeline_model_parallel_size", pipeline, max(1, as_int(pipeline.value) or 0))
+    yield from _micro_batch(settings, draft)
     yield from _attention(settings, draft)
     yield from _vocabulary(settings)
 
@@ -258,14 +291,16 @@ def _biases(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
 
 
 def _precision(settings: Mapping[str, Setting]) -> Iterator[Field]:
-    named = settings.get("precision")
-    setting = named or settings.get("fp16.enabled") or settings.get("bf16.enabled")
+    named, types = settings.get("precision"), ("fp16", "bf16")
+    sections = [each for name in types if (each := settings.get(f"{name}.enabled")) and each.value]
+    says = named is not None and named.value is not None
+    setting = named if says else next(iter(sections), None)
     if setting is None:
         return
     kind = str(setting.value) if setting is named else setting.key.partition(".")[0]
     if kind in ("bfloat16", "bf16"):
         yield Field("bf16", setting, True)
-    elif kind == "fp16" and setting.value is not False:
+    elif kind == "fp16":
         yield Field("fp16", setting, True)
 
 
@@ -335,14 +370,42 @@ def _kinds(value: Any) -> Iterator[str]:
 
 
 def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
-    steps = settings.get("gradient_accumulation_steps")
-    if steps is not None and settings.get("train_batch_size") is None:
+    """The batch, of which two parts say the third (calculate_batch_parameters)."""
+    keys = ("train_batch_size", "gradient_accumulation_steps")
+    batch, steps = (
+        each if (each := settings.get(key)) is not None and each.value is not None else None
+        for key in keys
+    )
+    if batch is None and steps is None:
+        draft.default("/training/num_microbatches", 1, WHOSE)
+    elif batch is None and steps is not None:
         draft.put("/training/num_microbatches", steps.value, steps)
     elif steps is not None:
         draft.ignore(steps)
     optimizer = settings.get("optimizer.type")
     if optimizer is not None and str(optimizer.value).lower() not in ADAM:
         draft.leave_out(optimizer, "the states of this optimizer are not modelled")
+
+
+def _micro_batch(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
+    """A micro-batch that is not said: what each replica has of the batch in each of its steps."""
+    batch, steps, tensor, pipeline = (
+        settings.get(key)
+        for key in (
+            "train_batch_size",
+            "gradient_accumulation_steps",
+            "model_parallel_size",
+            "pipe_parallel_size",
+        )
+    )
+    if batch is None or "train_micro_batch_size_per_gpu" in settings:
+        return
+    count, ranks, stages = (
+        max(1, (as_int(each.value) if each else None) or 1) for each in (steps, tensor, pipeline)
+    )
+    world, total = draft.settled("/parallelism/num_gpus"), as_int(batch.value)
+    if total and isinstance(world, int) and world >= ranks * stages:
+        yield Field("micro_batch_size", batch, total // (world // (ranks * stages)) // count)
 
 
 def _engine(settings: Mapping[str, Setting], draft: Draft) -> DeepSpeedEngine | None:
