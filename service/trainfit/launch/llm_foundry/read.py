@@ -75,7 +75,7 @@ def _is_config(file: LaunchFile) -> bool:
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them."""
     draft.ignore_version(version)
-    settings = _settings(program)
+    settings = _settings(program, draft)
     reading = Reading(settings, draft, values_of(settings))
     draft.default("/framework/name", "transformers", WHOSE)
     draft.default("/speed/stack", "llm-foundry", WHOSE)
@@ -92,7 +92,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     reading.close(table_of(__package__))
 
 
-def _settings(program: TrainingProgram) -> dict[str, Setting]:
+def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
     """The keys of the config, and over them what the command line says. Raises LaunchError."""
     configs = [file for file in program.files.values() if _is_config(file)]
     named = [word.text for word in program.arguments if "=" not in word.text]
@@ -103,8 +103,10 @@ def _settings(program: TrainingProgram) -> dict[str, Setting]:
         raise LaunchError(Complaint(f"send the one config of {WHOSE} that is trained"))
     (file,) = configs
     settings = settings_of(document_of(file, ".yaml"), file.path)
-    words = [word for word in program.arguments if "=" in word.text]
-    return settings | {each.key: each for each in assignments(words)}
+    said = [each for each in program.arguments if "=" in each.text]
+    for setting in assignments(said):
+        draft.let_count(settings, setting.key, setting)
+    return settings
 
 
 def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
@@ -182,9 +184,20 @@ def _check_evaluation(reading: Reading, draft: Draft) -> None:
 
 
 def _share_out(reading: Reading, draft: Draft) -> bool:
-    """FSDP where it has a section, which reduces after every micro-batch, else DDP."""
-    own = [each for key, each in reading.settings.items() if key.partition(".")[0] == FSDP]
+    """FSDP where it has a section, which reduces after every micro-batch, else DDP. On one GPU the
+    section changes nothing, its recompute neither (command_utils/train.py: Reverting to DDP).
+    """
+    own = [
+        each
+        for key, each in reading.settings.items()
+        if key.startswith(f"{FSDP}.") or (key == FSDP and each.value is not None)
+    ]
+    if draft.settled(NUM_GPUS) == 1:
+        for each in own:
+            reading.pass_by(each.key)
+        own = []
     if not own:
+        reading.get(FSDP)
         draft.default("/framework/data_parallel_engine", "ddp", WHOSE)
         return False
     draft.put("/framework/data_parallel_engine", "fsdp1", own[0])
