@@ -3,10 +3,10 @@
 A row of `scripts.json` names the programs, `marks` of which the launch has to have one, or what it
 says `when` it is theirs, and their `source`. `same` are other names of arguments, `means` arguments
 that stand for others at each value, `sums` those that are added up, `none` those that change no
-memory, `defaults` the values of what is not given, `effects` what is bounded of what one does
-besides, `kind` its loop, where that is not Trainer's, and `loop` the argument that says which.
-`configs` are DeepSpeed's that come with it,
-by their paths. `alone` is the variable without which one process runs, which lays its model over
+memory, `needs` those that change none without another, `defaults` the values of what is not given,
+`effects` what is bounded of what one does besides, `kind` its loop, where that is not Trainer's,
+and `loop` the argument that says which. `configs` are DeepSpeed's that come with it, by their
+paths. `alone` is the variable without which one process runs, which lays its model over
 all cards that it sees. `ranks` are arguments whose product is the number of GPUs; one that is a
 list counts as its sum. `variants` are other scripts with the same arguments, by what differs.
 Defaults below one of `sections` hold where nothing below it is given, and effects but at values in
@@ -51,6 +51,7 @@ class KnownScript:
     means: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
     sums: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     none: str = ""
+    needs: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kind: Kind = "trainer"
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -159,6 +160,9 @@ def translated(script: KnownScript, arguments: Arguments, draft: Draft) -> Argum
         for each in [name, *below]:
             if each in given:
                 draft.ignore(given.pop(each))
+    for name, other in script.needs.items():
+        if name in given and other not in given:
+            draft.ignore(given.pop(name))
     written = dict(given)
     for name, parts in script.sums.items():
         given |= _added_up(name, parts, given, draft)
