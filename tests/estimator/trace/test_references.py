@@ -11,6 +11,7 @@ from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.estimate import estimate
 from trainfit.estimator.frameworks.pytorch.framework import trace
 from trainfit.estimator.frameworks.pytorch.reference import weights_of_copy
+from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import UNSHARD
 from trainfit.estimator.frameworks.pytorch.states import shares_of
 from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
@@ -30,6 +31,7 @@ def plan(
     training: dict[str, Any] | None = None,
     gpus: int = 1,
     parallelism: dict[str, Any] | None = None,
+    **framework: str,
 ) -> PytorchPlan:
     adapters = {"peft": {"method": "lora", "r": 16}} if reference == "base" else {}
     loss = {"objective": "preference", "reference": reference, "log_probs_by": by}
@@ -56,7 +58,7 @@ def plan(
             **adapters,
             **(training or {}),
         },
-        "framework": {"name": "transformers"},
+        "framework": {"name": "transformers", **framework},
         "gpu": "H100-80GB",
     }
     made = plan_of(Job.model_validate(job))
@@ -103,6 +105,36 @@ def test_as_much_is_asked_for_as_the_ledger_says(
 def test_so_it_is_however_a_step_runs(gpus: int, reference: str, training: dict[str, Any]) -> None:
     made, expected = recorded(plan("trl-0.19", reference, training, gpus))
     assert made.peak_bytes == expected
+
+
+SHARED = {"data_parallel_sharding_strategy": "optim_grads_params"}
+
+
+@pytest.mark.parametrize("training", [{}, {"recompute": {"granularity": "full"}}])
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_so_it_is_where_ranks_share_both_models(reference: str, training: dict[str, Any]) -> None:
+    of = plan("trl-1.6", reference, training, 4, SHARED, data_parallel_engine="fsdp1")
+    made, expected = recorded(of)
+    assert made.peak_bytes == expected
+
+
+def test_a_copys_root_stays_gathered() -> None:
+    """Of two ranks that ran FullyShardedDataParallel on a CPU (torch 2.13) the root of a copy was
+    whole behind each forward without gradients, and its layers were not.
+    """
+    of = plan("trl-1.6", "copy", {}, 4, SHARED, data_parallel_engine="fsdp1")
+    made, _ = recorded(of)
+    root, stream = 2 * (2 * 32_000 + 1) * 1024, f"{UNSHARD} of a copy"
+    every = [each for part in made.steps for each in part]
+    gathered = {
+        each.tensor: each.nbytes
+        for each in every
+        if isinstance(each, Allocate) and each.stream == stream
+    }
+    gone = {each.tensor for each in every if isinstance(each, Free)}
+    assert sorted(gathered.values())[-1] == root
+    assert [nbytes for name, nbytes in gathered.items() if name not in gone] == [root]
+    assert len(gathered) == 1 + 2 * 3  # in two steps three layers
 
 
 LAYER = 2 * (1024 + 512) * 1024 + 3 * 2816 * 1024

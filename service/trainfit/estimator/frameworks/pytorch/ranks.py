@@ -8,7 +8,7 @@ from trainfit.estimator.frameworks.pytorch.caching import cached
 from trainfit.estimator.frameworks.pytorch.engines.engine import StageNumbers
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.pipeline import PipelinedRanks
-from trainfit.estimator.frameworks.pytorch.reference import weights_of_copy
+from trainfit.estimator.frameworks.pytorch.reference import leaves_root_whole, weights_of_copy
 from trainfit.estimator.frameworks.pytorch.states import (
     Numbers,
     Shares,
@@ -121,6 +121,9 @@ def _held(
         trained = sum(undivided.chunk(content)[1].trained for content in contents)
     states = model_states(numbers, largest, plan)
     states = states._replace(weights=states.weights + weights_of_copy(numbers, plan))
+    if leaves_root_whole(plan):
+        embedding, rest = shares.outside(contents[0])
+        buffers += engine_of(plan).unit(embedding.plus(rest)).weights
     return PytorchRankState(parameters, numbers, trained, states, buffers)
 
 

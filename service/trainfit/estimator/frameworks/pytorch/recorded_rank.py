@@ -4,6 +4,7 @@ first step, and then steps that are the same.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from math import ceil
 
 from trainfit.estimator import cublas
@@ -114,11 +115,18 @@ class RecordedRank(ABC):
         if passes.behind_reference is NOTHING or self._reference is None:
             return
         moment, reads = self._recorder.moment, passes.of_reference
-        logits = self._reference.run(self._recorder, number, has_logits=reads is not None)
+        has_logits = reads is not None
+        logits = self._reference.run(
+            self._recorder, number, self._gathered_for_reference, has_logits=has_logits
+        )
         if reads is not None and logits is not None:
             here[reads] = logits
         self._recorder.moment = moment
         self._recorder.run(passes.behind_reference, here)
+
+    def _gathered_for_reference(self, index: int) -> AbstractContextManager[None]:  # noqa: ARG002
+        """While a reference runs this stretch: nothing is gathered for it."""
+        return nullcontext()
 
     def _make_states(self, elements: Sequence[int]) -> None:
         """The optimizer's states of parameters with these numbers of elements, which it makes one

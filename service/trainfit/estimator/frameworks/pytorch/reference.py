@@ -1,6 +1,7 @@
 """A reference model: the policy's own base, or a copy that only ever runs forward."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,6 +37,17 @@ def has_copy(plan: PytorchPlan) -> bool:
     preference, policy = plan.step.preference, plan.step.policy
     runs_beside = preference is not None and preference.reference == "copy"
     return runs_beside or (policy is not None and policy.has_copy)
+
+
+def leaves_root_whole(plan: PytorchPlan) -> bool:
+    """Whether a copy's root, once it has run, stays gathered: FullyShardedDataParallel lets go of
+    it behind a backward alone, and a copy has none (_runtime_utils.py: _post_forward_reshard). Of a
+    copy that belongs to a policy verl lets go itself (fsdp_workers.py: compute_ref_log_prob).
+    """
+    preference, sharding = plan.step.preference, plan.layout.sharding
+    runs_beside = preference is not None and preference.reference == "copy"
+    shares = plan.step.data_parallelism.engine == "fsdp1" and sharding == "optim_grads_params"
+    return shares and runs_beside
 
 
 class ReferencePeak(NamedTuple):
@@ -82,16 +94,26 @@ class ReferencePasses:
         self._passes = PassesByStretch(ledger)
         self._head, self._logits = _up_to_logits(head.groups)
 
-    def run(self, recorder: Recorder, number: str, *, has_logits: bool) -> HeldTensor | None:
-        """Its forward in the first or a later step. Answers its logits, if they are made."""
+    def run(
+        self,
+        recorder: Recorder,
+        number: str,
+        gathered: Callable[[int], AbstractContextManager[None]],
+        *,
+        has_logits: bool,
+    ) -> HeldTensor | None:
+        """Its forward in the first or a later step, each stretch while its unit is `gathered`.
+        Answers its logits, if they are made.
+        """
         stream: HeldTensor | None = None
         returned: list[HeldTensor] = []
-        for placed in self._placed:
+        for index, placed in enumerate(self._placed):
             recorder.moment = f"{number} reference_{placed.name}_forward {placed.layer}"
             passes, here = self._passes.of(placed), dict[Tensor, HeldTensor]()
             if passes.read is not None and stream is not None:
                 here[passes.read] = stream
-            recorder.run(passes.forward, here)
+            with gathered(index):
+                recorder.run(passes.forward, here)
             stream = here.pop(passes.made) if passes.made is not None else None
             if self._returns_all and placed.kind is not None:
                 returned.append(recorder.make(self._act))

@@ -12,7 +12,11 @@ from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.engines.fsdp import keeps_inputs, prefetches_backward
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.frameworks.pytorch.reference import has_copy, running
+from trainfit.estimator.frameworks.pytorch.reference import (
+    has_copy,
+    leaves_root_whole,
+    running,
+)
 from trainfit.estimator.frameworks.pytorch.scoring import scoring
 from trainfit.estimator.frameworks.pytorch.states import Numbers, Shares, States
 from trainfit.estimator.frameworks.pytorch.stretches import Stretch, stretches, within_runs
@@ -104,8 +108,10 @@ class MicroBatchStep:
         self._away = states.optimizer if waits else 0
         sizes, answers = ledger.sizes, policy is not None and policy.holds_answer
         self._answer = FP32 * sizes.n * sizes.V if answers else 0
-        self._copied = has_copy(plan) and plan.runs_reference
-        """Whether a reference that runs has weights of its own, gathered as the policy's are."""
+        self._copied = has_copy(plan) and plan.runs_reference and not leaves_root_whole(plan)
+        """Whether a reference that runs has weights of its own, gathered as the policy's are while
+        it does.
+        """
         self._within = within_runs(self._forwards), within_runs(self._backwards)
         layers = [i for i, each in enumerate(self._forwards) if each.placed.layer is not None]
         self._left_whole = layers[-1:] if leaves_last_layer_whole(plan) else []

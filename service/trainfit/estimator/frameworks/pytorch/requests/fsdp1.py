@@ -27,8 +27,10 @@ INFLIGHT = 2
 class Fsdp1Requests:
     """The buffers of one rank."""
 
-    def __init__(self, plan: PytorchPlan, recorder: Recorder) -> None:
+    def __init__(self, plan: PytorchPlan, recorder: Recorder, of: str = "") -> None:
+        """A model beside the one that is trained has streams of its own, named by what it is."""
         self._recorder = recorder
+        self._pre_unshard, self._unshard = PRE_UNSHARD + of, UNSHARD + of
         self._states, self._shards = plan.step.states, plan.layout.optimizer_shards
         self._whole: dict[int, HeldTensor] = {}
         self._freed: deque[int] = deque()
@@ -76,10 +78,10 @@ class Fsdp1Requests:
             return
         recorder, nbytes = self._recorder, parameters.unit.weights
         casts = self._states.parameters != self._states.gathered
-        share = recorder.make(nbytes // self._shards, stream=PRE_UNSHARD) if casts else None
+        share = recorder.make(nbytes // self._shards, stream=self._pre_unshard) if casts else None
         if len(self._freed) >= INFLIGHT:
             self._wait()
-        self._whole[place] = recorder.make(nbytes, stream=UNSHARD)
+        self._whole[place] = recorder.make(nbytes, stream=self._unshard)
         if share is not None:
             recorder.release(share)
 

@@ -5,6 +5,8 @@ Units are gathered before they run and reduced behind their backward, as their e
 passes between are those of a rank alone.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from math import ceil
 
@@ -12,6 +14,7 @@ from trainfit.estimator.frameworks.pytorch.conventions import conventions_of
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups
 from trainfit.estimator.frameworks.pytorch.passing import adds_each
 from trainfit.estimator.frameworks.pytorch.recorded_rank import RecordedRank
+from trainfit.estimator.frameworks.pytorch.reference import has_copy, leaves_root_whole
 from trainfit.estimator.frameworks.pytorch.requests.ddp import DdpRequests
 from trainfit.estimator.frameworks.pytorch.requests.engine import EngineRequests
 from trainfit.estimator.frameworks.pytorch.requests.fsdp1 import Fsdp1Requests
@@ -42,8 +45,9 @@ def is_traced(plan: PytorchPlan) -> bool:
     DDP, FullyShardedDataParallel, or fully_shard where all is trained, over replicas of shards too.
     Of several micro-batches under fully_shard it is known where gradients are reduced after each,
     or, without tensor parallelism, wait in the type in which backward has made them; under
-    FullyShardedDataParallel of one replica. Losses of preferences are followed under DDP, and
-    samples that are scored where they are no more than those of a micro-batch.
+    FullyShardedDataParallel of one replica. Losses of preferences are followed but under
+    fully_shard, whose releases do or do not let go of a root behind its forward, and without a copy
+    beside adapters; samples that are scored where they are no more than those of a micro-batch.
     """
     layout, step = plan.layout, plan.step
     engine = step.data_parallelism.engine
@@ -63,7 +67,8 @@ def is_traced(plan: PytorchPlan) -> bool:
         and not (step.frozen or step.cross_entropy == "chunked" or sums)
         and (made is None or made.like == "second moment")
         and not step.optimizer.paged
-        and (step.preference is None or engine == "ddp")
+        and (step.preference is None or engine != "fsdp2")
+        and not (engine == "fsdp1" and step.adapters is not None and has_copy(plan))
         and not scores_beyond_batch(plan)
         and all(len(each.blocks) == 1 for kind in plan.model.layer_kinds for each in kind.sublayers)
         and programs_tell_order(plan, Attention, Mlp, *_experts(plan))
@@ -98,13 +103,21 @@ class _ReplayedRank(RecordedRank):
         self._root, self._runs = units_of(self._ledger, shares, content, self._placed, share)
         self._units = [self._root, *[run.parameters for run in self._runs]]
         self._engine = _engine(self._plan, self._recorder)
+        copied = leaves_root_whole(self._plan)
+        self._copy = Fsdp1Requests(self._plan, self._recorder, " of a copy") if copied else None
+        """Of a reference model that is shared out by itself."""
+        places = enumerate(self._runs)
+        self._unit_of = {index: place for place, run in places for index in run.stretches}
         self._here: list[dict[Tensor, HeldTensor]] = []
         self._kept: list[HeldTensor] = []
 
     def _load(self) -> None:
         """What loading takes for a moment is no part of a step's highest."""
         self._engine.load(self._units)
-        self._load_copy()
+        if self._copy is not None:
+            self._copy.load(self._units)
+        else:
+            self._load_copy()
         self._recorder.forget_peak()
 
     def _step(self, *, first: bool) -> None:
@@ -112,6 +125,8 @@ class _ReplayedRank(RecordedRank):
         number = "first" if first else "later"
         if first:
             self._engine.prepare(self._units)
+            if self._copy is not None:
+                self._copy.prepare(self._units)
         count = min(2, self._plan.batch.num_microbatches)
         for microbatch in range(count):
             self._engine.begin(is_first=microbatch == 0, is_last=microbatch == count - 1)
@@ -244,6 +259,18 @@ class _ReplayedRank(RecordedRank):
         placed = self._placed[index]
         self._recorder.moment = f"{number} {placed.name}_backward {placed.layer}"
         self._recorder.run(self._passes_of(placed).loss, self._here[index])
+
+    @contextmanager
+    def _gathered_for_reference(self, index: int) -> Iterator[None]:
+        """While a reference runs this stretch: of its own weights, or of the policy's. Its root is
+        whole, and stays so.
+        """
+        engine = self._copy or self._engine
+        place = self._unit_of[index]
+        engine.before_forward(ROOT, self._root)
+        engine.before_forward(place, self._runs[place].parameters)
+        yield
+        engine.after_forward(place)
 
     def _embedding_share(self) -> int:
         """Under tensor parallelism alone the embedding's gradient is a part of a whole one, and
