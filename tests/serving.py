@@ -19,6 +19,8 @@ from tests.forking import ForkedProcess, fork_service
 
 SERVE = "from trainfit.api.server import serve; from trainfit.api.settings import ServiceSettings; "
 START_SECONDS = 120
+UNHURRIED = {"TRAINFIT_REQUEST_TIMEOUT_SECONDS": "120", "TRAINFIT_WORKER_CPU_SECONDS": "60"}
+"""So that no answer is cut because much else runs on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,14 @@ def wait_until_ready(
         except httpx.ConnectError:
             time.sleep(0.05)
     raise TimeoutError(url)
+
+
+def wait_for_requests(service: Service, number: int) -> None:
+    """Wait until so many requests are under way, those among them whose bodies are being sent."""
+    deadline = time.monotonic() + START_SECONDS
+    while f"in_flight {number:.1f}" not in httpx.get(f"{service.url}/metrics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @contextmanager

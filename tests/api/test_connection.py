@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from tests.processes import resident_bytes
-from tests.serving import Service, connected, rest, running_service
+from tests.serving import Service, connected, rest, running_service, wait_for_requests
 from trainfit.api.connection import MAX_HEAD_BYTES
 from trainfit.api.examples import LLAMA_8B
 
@@ -226,7 +226,7 @@ def test_bodies_that_are_on_their_way_have_bounded_memory() -> None:
         slow = [stack.enter_context(connected(small)) for _ in range(3)]
         for connection in slow[:2]:
             connection.sendall(HEAD % 1000 + b" " * 900)
-        time.sleep(0.2)
+        wait_for_requests(small, 2)
         slow[2].sendall(HEAD % 1000 + b" " * 300)
         assert slow[2].recv(65_536).startswith(b"HTTP/1.1 503")
         slow[0].sendall(b" " * 100)

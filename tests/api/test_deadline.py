@@ -48,17 +48,17 @@ async def never_ending() -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("path", ["/v1/estimate", "/v1/fit-check", "/v1/compare"])
 async def test_a_body_that_does_not_end_is_not_waited_for(path: str) -> None:
     async with asking(
-        ServiceSettings(body_timeout_seconds=0.1, max_concurrent_requests=1)
+        ServiceSettings(body_timeout_seconds=0.3, max_concurrent_requests=1)
     ) as client:
         response = await client.post(path, content=never_ending(), headers=JSON)
         assert response.status_code == 408
         assert response.json()["type"] == "/problems/slow-body"
-        assert response.json()["detail"] == "the body did not arrive within 0.1 s"
+        assert response.json()["detail"] == "the body did not arrive within 0.3 s"
         assert (await client.post("/v1/estimate", json=LLAMA_8B)).status_code == 200
 
 
 async def slow(job: object) -> AsyncIterator[bytes]:
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.5)
     yield json.dumps(job).encode()
 
 
@@ -73,10 +73,10 @@ async def test_what_a_body_takes_to_arrive_is_not_left_for_the_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def found_late(*_: object) -> None:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.8)
 
     monkeypatch.setattr(estimate, "look_up", found_late)
-    async with asking(ServiceSettings(request_timeout_seconds=0.3)) as client:
+    async with asking(ServiceSettings(request_timeout_seconds=1.2)) as client:
         response = await client.post("/v1/estimate", content=slow(LLAMA_8B), headers=JSON)
     assert response.status_code == 503
     assert response.json()["type"] == "/problems/timed-out"

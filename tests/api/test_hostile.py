@@ -94,7 +94,10 @@ async def test_all_at_once_they_are_answered_or_ended_and_others_are_answered_me
     assert livez < 1
     assert peak < 424 * MIB  # of the 1,024 that deploy/kubernetes lets a replica have
     settled(service)
-    assert threads(pid) <= before + 1  # The one that compresses long answers stays.
+    end = time.monotonic() + 30
+    while threads(pid) > before + 1:  # The one that compresses long answers stays.
+        assert time.monotonic() < end
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize("name", ["merge keys of YAML", "a loop without end", "a deep config"])
@@ -145,7 +148,9 @@ async def test_told_to_stop_it_answers_or_ends_what_is_under_way(tmp_path: Path)
             outcomes = await asyncio.gather(*hostile, return_exceptions=True)
         service.process.wait(timeout=grace + 2)
         assert time.monotonic() - begun < grace + 2
-        assert not [each for each in workers if Path(f"/proc/{each}").exists()]
+        while any(Path(f"/proc/{each}").exists() for each in workers):
+            assert time.monotonic() - begun < grace + 4  # whoever inherits them has to reap them
+            await asyncio.sleep(0.05)
     assert service.process.returncode == 0
     answered = [each for each in outcomes if isinstance(each, tuple)]
     assert [status for status, _ in answered if status >= 500 and status != 503] == []

@@ -87,7 +87,8 @@ def job(hf_id: str = REPO, **model: Any) -> dict[str, Any]:
 
 
 async def estimated(client: AsyncClient, body: dict[str, Any], **headers: str) -> dict[str, Any]:
-    response = await client.post("/v1/estimate", json=body, headers=headers)
+    """An answer without a replay, which nothing of a model turns on: what takes time is asking."""
+    response = await client.post("/v1/estimate?replay=false", json=body, headers=headers)
     assert response.status_code == 200, response.text
     answer: dict[str, Any] = response.json()
     return answer

@@ -7,13 +7,13 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPResponse
 
 import httpx
 import pytest
 
-from tests.serving import Service, running_service
+from tests.serving import Service, running_service, wait_for_requests
 from trainfit.api.examples import LLAMA_8B
 
 pytestmark = pytest.mark.alone
@@ -32,9 +32,7 @@ def half_sent(service: Service) -> Iterator[socket.socket]:
     assert port is not None
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(HEAD + BODY[:20])
-        deadline = time.monotonic() + 10
-        while "in_flight 1.0" not in httpx.get(f"{service.url}/metrics").text:
-            assert time.monotonic() < deadline
+        wait_for_requests(service, 1)
         yield connection
 
 
@@ -48,21 +46,33 @@ def answer(connection: socket.socket) -> int:
     return response.status
 
 
+def says_that_it_stops(service: Service) -> None:
+    """Wait for that: a signal is taken when the service next looks up."""
+    deadline = time.monotonic() + 10
+    while (ready := httpx.get(f"{service.url}/readyz")).status_code == 200:
+        assert time.monotonic() < deadline
+    assert (ready.status_code, ready.text) == (503, "stopping")
+
+
+def leaves(service: Service) -> None:
+    """Wait until it takes no more connections."""
+    deadline = time.monotonic() + 10
+    with suppress(httpx.ConnectError):
+        while True:
+            httpx.get(f"{service.url}/livez")
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
 def test_it_says_that_it_is_not_ready_answers_on_and_then_leaves() -> None:
-    with running_service(TRAINFIT_SHUTDOWN_DELAY_SECONDS="1") as service:
+    with running_service(TRAINFIT_SHUTDOWN_DELAY_SECONDS="2") as service:
         with half_sent(service) as slow:
             service.process.send_signal(signal.SIGTERM)
-            begin = time.monotonic()
-            while (ready := httpx.get(f"{service.url}/readyz")).status_code == 200:
-                assert time.monotonic() - begin < 1
-            assert (ready.status_code, ready.text) == (503, "stopping")
+            says_that_it_stops(service)
             assert httpx.get(f"{service.url}/livez").status_code == 200
             late = httpx.post(f"{service.url}/v1/estimate", json=LLAMA_8B)
             assert (late.status_code, late.headers["connection"]) == (200, "close")
-            while time.monotonic() - begin < 2:
-                time.sleep(0.05)
-            with pytest.raises(httpx.ConnectError):
-                httpx.get(f"{service.url}/livez")
+            leaves(service)
             assert answer(slow) == 200
         assert service.process.wait(timeout=10) == 0
 
@@ -91,6 +101,6 @@ def test_a_request_that_does_not_end_is_given_up_after_the_grace() -> None:
 def test_told_twice_it_does_not_wait_for_the_delay() -> None:
     with running_service(TRAINFIT_SHUTDOWN_DELAY_SECONDS="60") as service:
         service.process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        says_that_it_stops(service)
         service.process.send_signal(signal.SIGTERM)
         assert service.process.wait(timeout=10) == 0

@@ -8,14 +8,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
-from tests.serving import running_service
+from tests.serving import UNHURRIED, running_service
 from tools.openapi import DOCUMENT
 from trainfit.api.api_keys import named, new_key
 from trainfit.api.examples import COMPARE_EXAMPLES, DEEPSEEK_V3
 
 PACKAGE = "generated_trainfit_client"
+PATIENCE = httpx.Timeout(120)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,10 @@ def test_the_generated_client_asks_and_reads_a_typed_answer(
     estimate: Any = importlib.import_module(f"{PACKAGE}.api.estimates.estimate")
     list_gpus: Any = importlib.import_module(f"{PACKAGE}.api.catalogues.list_gpus")
 
-    with running_service() as service, client_module.Client(base_url=service.url) as client:
+    with (
+        running_service(**UNHURRIED) as service,
+        client_module.Client(service.url, timeout=PATIENCE) as client,
+    ):
         job = models.Job.from_dict(DEEPSEEK_V3)
         answer = estimate.sync(client=client, body=job)
         assert isinstance(answer, models.EstimateAnswer)
@@ -71,7 +76,10 @@ def test_the_generated_client_checks_and_compares(
     compare: Any = importlib.import_module(f"{PACKAGE}.api.decisions.compare")
     batch: Any = importlib.import_module(f"{PACKAGE}.api.estimates.estimate_batch")
 
-    with running_service() as service, client_module.Client(base_url=service.url) as client:
+    with (
+        running_service(**UNHURRIED) as service,
+        client_module.Client(service.url, timeout=PATIENCE) as client,
+    ):
         question = models.FitCheckQuestion.from_dict(DEEPSEEK_V3)
         verdict = fit_check.sync(client=client, body=question)
         assert isinstance(verdict, models.FitCheckAnswer)
@@ -95,9 +103,9 @@ def test_the_generated_client_sends_a_key(generated: Path, monkeypatch: pytest.M
 
     key = new_key()
     with running_service(TRAINFIT_API_KEYS=str(named("portal", key))) as service:
-        with client_module.AuthenticatedClient(base_url=service.url, token=key) as client:
+        with client_module.AuthenticatedClient(service.url, key, timeout=PATIENCE) as client:
             assert isinstance(list_gpus.sync(client=client), models.GpuList)
-        with client_module.Client(base_url=service.url) as client:
+        with client_module.Client(service.url, timeout=PATIENCE) as client:
             refusal = list_gpus.sync_detailed(client=client)
         assert refusal.status_code == 401
         assert refusal.parsed.type_ == "/problems/unauthenticated"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.programs import BRIEF_JAVA, locked, needed, node_packages
-from tests.serving import running_service
+from tests.serving import UNHURRIED, running_service
 from tools.openapi import DOCUMENT
 from trainfit.api.examples import DEEPSEEK_V3
 
@@ -141,7 +141,7 @@ def test_the_typescript_fetch_client_compiles_and_asks(
     (folder / "build" / "ask.js").write_text(ASK)
     job = tmp_path / "job.json"
     job.write_text(json.dumps(DEEPSEEK_V3))
-    with running_service() as service:
+    with running_service(**UNHURRIED) as service:
         answer = json.loads(run(node, "build/ask.js", service.url, str(job), folder=folder))
     assert answer["verdict"] == "does_not_fit"
     assert answer["expected"] > 2**31

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.programs import BRIEF_JAVA, locked, needed, needed_folder
-from tests.serving import Service, running_service
+from tests.serving import UNHURRIED, Service, running_service
 from tools.openapi import DOCUMENT
 from trainfit.api.examples import DEEPSEEK_V3
 
@@ -80,7 +80,7 @@ def run(*command: str, folder: Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    with running_service() as running:
+    with running_service(**UNHURRIED) as running:
         yield running
 
 

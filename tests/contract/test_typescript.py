@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serving import running_service
+from tests.serving import UNHURRIED, running_service
 from trainfit.api.examples import COMPARE_EXAMPLES, DEEPSEEK_V3
 from trainfit.catalog.gpus import gpus
 
@@ -39,7 +39,7 @@ def test_the_typed_client_asks_what_the_readme_asks(compiled: Path, tmp_path: Pa
     job, comparison = tmp_path / "job.json", tmp_path / "comparison.json"
     job.write_text(json.dumps(DEEPSEEK_V3))
     comparison.write_text(json.dumps(COMPARE_EXAMPLES["changes"]["value"]))
-    with running_service() as service:
+    with running_service(**UNHURRIED) as service:
         answers = json.loads(run("node", str(compiled), service.url, str(job), str(comparison)))
     assert len(answers["stages"]) == 4
     assert answers["total"] == 671_026_404_352

@@ -15,15 +15,13 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.programs import CHROMIUM, needed, needed_guide, node_packages
-from tests.serving import Service, running_service
+from tests.serving import UNHURRIED, Service, running_service
 from trainfit.api.api_keys import named, new_key
 
 HERE = Path(__file__).parent
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 """What a message may hold and XML may not."""
 KEY = new_key()
-UNHURRIED = {"TRAINFIT_REQUEST_TIMEOUT_SECONDS": "120", "TRAINFIT_WORKER_CPU_SECONDS": "60"}
-"""So that no answer is cut because much else runs on the machine."""
 SERVICES = {
     "ORIGIN_WITH_KEY": {"TRAINFIT_API_KEYS": str(named("e2e", KEY))},
     "ORIGIN_WITH_LIMIT": {"TRAINFIT_RATE_LIMIT": "4", "TRAINFIT_RATE_LIMIT_WINDOW_SECONDS": "4"},

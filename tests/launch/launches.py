@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from time import thread_time
 from typing import Any, NamedTuple
 
 from trainfit.launch.account import Account
@@ -80,6 +82,14 @@ def launch_of(
     sent = [{"path": path, "content": content} for path, content in (files or {}).items()]
     words = None if argv is None else list(argv)
     return Launch.model_validate({"files": sent, "argv": words, **others})
+
+
+@contextmanager
+def within(seconds: float) -> Iterator[None]:
+    """Fail where more time of the processor is taken, whatever else the machine does meanwhile."""
+    started = thread_time()
+    yield
+    assert thread_time() - started < seconds
 
 
 def read(launch: Launch) -> Read:

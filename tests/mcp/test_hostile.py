@@ -6,8 +6,8 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator
+from threading import Event
 from typing import Any
 
 import pytest
@@ -183,20 +183,21 @@ def test_who_never_asks_pays_nothing() -> None:
 async def test_loading_that_takes_long_is_answered_in_time_and_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    load = mcp._load
+    load, answered = mcp._load, Event()
 
     def slowly(app: FastAPI) -> Endpoint:
-        time.sleep(1)
+        assert answered.wait(60)
         return load(app)
 
     monkeypatch.setattr(mcp, "_load", slowly)
-    app = create_app(ServiceSettings(request_timeout_seconds=0.3))
+    app = create_app(ServiceSettings(request_timeout_seconds=1.0))
     async with AsyncClient(transport=ASGITransport(app), base_url="http://service") as client:
         late = await client.post("/mcp", json=PING)
         assert late.status_code == 503
         assert late.headers["retry-after"] == "1"
         assert late.json()["type"] == "/problems/timed-out"
         assert not app.state.mcp.done()
+        answered.set()
         await app.state.mcp
         assert (await client.post("/mcp", json=PING)).status_code == 200
     await app.state.workers.aclose()

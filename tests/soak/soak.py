@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +22,15 @@ WARM_UP = 0.3
 
 MAX_GROWTH = 1.10
 """Resident memory at the end, as a multiple of that after the warm-up."""
+
+MORE_FILES = 8
+"""Open files at last, beyond those that were open under load."""
+
+PATIENCE_SECONDS = 60.0
+"""Whoever watches waits as long for what is held."""
+
+REST_SECONDS = 10.0
+"""What is still on its way when the load ends has left by then."""
 
 SETTINGS = {
     "TRAINFIT_WORKER_PROCESSES": "2",
@@ -60,9 +70,9 @@ class Soak:
         return median(each.resident_bytes for each in self._warm)
 
     @property
-    def warm_files(self) -> float:
-        """Open files then: the first sample may come before any connection."""
-        return median(each.open_files for each in self._warm)
+    def most_files(self) -> float:
+        """As many may be open at last. The first sample may come before any connection."""
+        return median(each.open_files for each in self._warm) + MORE_FILES
 
     @property
     def _warm(self) -> Sequence[Sample]:
@@ -83,7 +93,7 @@ class Soak:
             found.append(f"memory grew from {self.warm_bytes:.0f} to {self.final_bytes:.0f} bytes")
         if self.at_rest.in_flight:
             found.append(f"{self.at_rest.in_flight:.0f} requests never left")
-        if self.at_rest.open_files > self.warm_files + 8:
+        if self.at_rest.open_files > self.most_files:
             found.append(f"{self.at_rest.open_files:.0f} files stayed open")
         return found
 
@@ -96,12 +106,13 @@ def soak(seconds: float) -> Soak:
     ):
         load = Load(service.url, MODELS)
         samples = asyncio.run(_watched(load, seconds))
-        return Soak(load.outcomes, samples, _at_rest(service.url))
+        loaded = Soak(load.outcomes, samples, samples[-1])
+        return replace(loaded, at_rest=_at_rest(service.url, loaded.most_files))
 
 
 async def _watched(load: Load, seconds: float) -> list[Sample]:
     samples = []
-    async with httpx.AsyncClient(base_url=load.url) as client:
+    async with httpx.AsyncClient(base_url=load.url, timeout=PATIENCE_SECONDS) as client:
         loaded = asyncio.create_task(load.run(seconds))
         while not loaded.done():
             samples.append(_sample((await client.get("/metrics")).text))
@@ -110,12 +121,15 @@ async def _watched(load: Load, seconds: float) -> list[Sample]:
     return samples
 
 
-def _at_rest(url: str) -> Sample:
-    for _ in range(100):
-        sample = _sample(httpx.get(f"{url}/metrics").text)
-        if not sample.in_flight:
-            break
-    return sample
+def _at_rest(url: str, most_files: float) -> Sample:
+    """What is held once everybody has left, or would have."""
+    deadline = time.monotonic() + REST_SECONDS
+    while True:
+        sample = _sample(httpx.get(f"{url}/metrics", timeout=PATIENCE_SECONDS).text)
+        left = not sample.in_flight and sample.open_files <= most_files
+        if left or time.monotonic() > deadline:
+            return sample
+        time.sleep(0.1)
 
 
 def _sample(exposition: str) -> Sample:

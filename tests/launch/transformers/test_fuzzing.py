@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.launch.launches import DATA, launch_of, read
+from tests.launch.launches import DATA, launch_of, read, within
 from trainfit.launch.errors import LaunchError
 from trainfit.specs.launch import LaunchFormat
 
@@ -31,7 +30,7 @@ KEYS = sorted(
     | {"fsdp_config.version", "deepspeed_config.zero_stage", "fsdp_config.fsdp_version"}
     | {"bf16.enabled", "fp16.enabled", "optimizer.type", "train_batch_size", "use_peft"}
 )
-SECONDS = timedelta(seconds=2)
+SECONDS = 2
 
 values = st.one_of(
     st.none(),
@@ -60,10 +59,10 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(st.lists(settings_of_files, min_size=1, max_size=3), st.sampled_from(FORMATS))
-@settings(max_examples=300, deadline=SECONDS)
+@settings(max_examples=300)
 def test_keys_at_any_value(files: list[dict[str, Any]], form: LaunchFormat) -> None:
     contents = {f"{n}.json": json.dumps(nested(file)) for n, file in enumerate(files)}
-    with suppress(LaunchError):
+    with within(SECONDS), suppress(LaunchError):
         read(launch_of(contents, format=form))
 
 
@@ -82,17 +81,17 @@ def test_keys_at_any_value(files: list[dict[str, Any]], form: LaunchFormat) -> N
     st.sampled_from(FORMATS),
 )
 @example(["--deepspeed", "ds.json", "--bf16"], "{}", "deepspeed")
-@settings(max_examples=200, deadline=SECONDS)
+@settings(max_examples=200)
 def test_any_command_line(words: list[str], text: str, form: LaunchFormat) -> None:
     files = {"x.yaml": text, "ds.json": "{}"}
-    with suppress(LaunchError):
+    with within(SECONDS), suppress(LaunchError):
         read(launch_of(files, ["sft.py", *words], format=form))
 
 
 @given(st.text(max_size=200), st.sampled_from(["x.yaml", "x.json"]), st.sampled_from(FORMATS))
-@settings(max_examples=200, deadline=SECONDS)
+@settings(max_examples=200)
 def test_any_text(text: str, path: str, form: LaunchFormat) -> None:
-    with suppress(LaunchError):
+    with within(SECONDS), suppress(LaunchError):
         read(launch_of({path: text}, format=form))
 
 
