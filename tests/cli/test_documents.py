@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trainfit.cli.files import read_documents
-from trainfit.cli.job_files import read_jobs
+from trainfit.cli.files import read_documents, read_text
+from trainfit.cli.job_files import JobEntry, jobs_of
 from trainfit.documents.document import FileError
 
 JSON = """{
@@ -33,6 +33,10 @@ tp = 2  # [not.a.table]
 [[jobs]]
 gpu = "B200"
 """
+
+
+def read_jobs(path: Path) -> list[JobEntry]:
+    return jobs_of(path, read_text(path))
 
 
 def written(folder: Path, name: str, text: str) -> Path:

@@ -77,15 +77,15 @@ def layer_count(config: Config, key: str = "num_hidden_layers") -> int:
     return count
 
 
-def head_dim(config: Config, heads: int, default: int | None = None) -> int:
-    """`head_dim`; where null or absent, the class's own default or hidden_size / heads."""
-    value = config.optional_int("head_dim", default)
+def head_dim(config: Config, heads: int) -> int:
+    """`head_dim`; where null or absent, hidden_size / heads."""
+    value = config.optional_int("head_dim")
     return value if value is not None else config.int("hidden_size") // heads
 
 
-def kv_heads(config: Config, heads: int, default: int | None = None) -> int:
-    """`num_key_value_heads`; null means as many as heads, and so does absence without a default."""
-    value = config.optional_int("num_key_value_heads", default)
+def kv_heads(config: Config, heads: int) -> int:
+    """`num_key_value_heads`; as many as heads where null or absent."""
+    value = config.optional_int("num_key_value_heads")
     return value if value is not None else heads
 
 
@@ -184,7 +184,6 @@ def decoder(
     embedding_norms: tuple[Norm, ...] = (),
     mtp_layer: Layer | None = None,
     extras: tuple[Opaque, ...] = (),
-    vocab_size: int | None = None,
     residual_streams: int = 1,
     reads_per_layer_config: bool = False,
 ) -> ModelSpec:
@@ -198,7 +197,7 @@ def decoder(
     if config.get("per_layer_config") and not reads_per_layer_config:
         raise config.error("per_layer_config", "layers with sizes of their own are not supported")
     hidden = config.int("hidden_size")
-    vocab = vocab_size if vocab_size is not None else config.int("vocab_size")
+    vocab = config.int("vocab_size")
     mtp_depths = multi_token_prediction_depths(config)
     kinds, pattern = distinct((*layers, mtp_layer) if mtp_layer and mtp_depths else layers)
     return ModelSpec(

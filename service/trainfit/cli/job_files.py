@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainfit.cli.files import read_text
 from trainfit.cli.flags import flag_at
 from trainfit.documents.document import Document, FileError, parse_documents
 
@@ -62,13 +61,8 @@ def readable(name: str) -> str:
     return os.fsencode(name).decode("utf-8", "replace")
 
 
-def read_jobs(path: Path) -> list[JobEntry]:
-    """The jobs of a file in their order. Raises FileError where it holds none."""
-    return jobs_of(path, read_text(path))
-
-
 def jobs_of(path: Path, text: str) -> list[JobEntry]:
-    """The jobs of a file of this text."""
+    """The jobs of a file of this text, in their order. Raises FileError where it holds none."""
     found = [
         (document, pointer, job)
         for document in parse_documents(path.suffix, text)

@@ -127,9 +127,9 @@ def signed(
     )
 
 
-def price(job: Job, *, find: Find = from_package) -> Estimate:
+def price(job: Job) -> Estimate:
     """The estimate of a job, for a decision. Errors are those of `plan_of`."""
-    return estimate(plan_of(job, find), memo=MEMOS.current())
+    return estimate(plan_of(job), memo=MEMOS.current())
 
 
 def fields_of(result: Any) -> dict[str, Any]:

@@ -32,7 +32,6 @@ MAX_ALTERNATIVES = 16
 Pointer = Annotated[str, Field(max_length=256, pattern=r"^/(training|framework)/")]
 Values = Annotated[tuple[Any, ...], Field(strict=False, min_length=1, max_length=MAX_ALTERNATIVES)]
 Price = Annotated[float, Field(gt=0.0, le=1e6)]
-Prices = Annotated[Mapping[str, Price], Field(max_length=MAX_CARDS)]
 
 
 class SearchOptions(Part):

@@ -19,11 +19,11 @@ class TrainerSource(Reading):
         setting = super().get(key)
         return None if setting is None or _is_unset(setting.value) else setting
 
-    def is_on(self, key: str, default: bool = False) -> bool:
+    def is_on(self, key: str) -> bool:
         """Whether a switch is on. Complains of a value that is neither."""
         setting = self.get(key)
         if setting is None:
-            return default
+            return False
         value = as_bool(self.value(key))
         if value is None:
             self.draft.complain(setting, f"{setting.value!r} is neither true nor false")
