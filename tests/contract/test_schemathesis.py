@@ -42,7 +42,7 @@ READ_MORE = {"reconcile": JOB, "fitCalibration": {*JOB, "run"}}
 """Read a job as well, and of the second a run as the first: each of their other fields is given
 each kind of wrong value beside ones that are right.
 """
-CASES = 60
+CASES = 30
 """At least so many are sent where there is a body, which can be wrong in more ways than these."""
 
 
@@ -83,7 +83,7 @@ def send(
     words = ["run", document, "--url", service.url]
     words += ["--include-operation-id", operation]
     words += ["--phases", phases, "--checks", ",".join(CHECKS)]
-    words += ["--max-examples", "60", "--seed", "1", "--no-color"]
+    words += ["--max-examples", str(CASES), "--seed", "1", "--no-color"]
     # Each test begins anew, and a request looks through all variables for those of a proxy.
     words += ["--generation-database", "none"]
     status, said = fuzzer.run(words, folder)

@@ -34,6 +34,7 @@ def most_parameters(result: Estimate) -> int:
 
 
 @given(plans())
+@settings(max_examples=30)
 def test_components_sum_to_the_total_and_intervals_are_nested_on_every_stage(
     plan: MegatronPlan,
 ) -> None:
@@ -107,6 +108,7 @@ def test_more_tensor_parallelism_never_raises_parameters(job: Job, factor: int) 
 
 
 @given(jobs())
+@settings(max_examples=30)
 def test_an_estimate_is_deterministic(job: Job) -> None:
     assert answer(job) == answer(Job.model_validate_json(job.model_dump_json(exclude_unset=True)))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -145,6 +145,7 @@ def test_stages_alike_are_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @given(st.data())
+@settings(max_examples=30)
 def test_random_jobs_of_one_model(data: st.DataObject) -> None:
     pricing = Pricing()
     first = data.draw(jobs())
@@ -202,6 +203,7 @@ def test_a_memo_that_is_full_makes_way_for_an_empty_one() -> None:
 
 
 @given(jobs())
+@settings(max_examples=30)
 def test_what_was_asked_before_changes_no_answer(job: Job) -> None:
     try:
         plan = plan_of(job)
