@@ -48,6 +48,21 @@ def test_the_whole_is_the_model_that_transformers_has() -> None:
     assert not found.bounded
 
 
+@pytest.mark.parametrize(
+    ("name", "shared", "offload"),
+    [("zero2", "optim_grads", None), ("zero3_offload", "optim_grads_params", True)],
+)
+def test_a_config_of_its_own_need_not_be_sent(name: str, shared: str, offload: bool | None) -> None:
+    """Forks have larger buckets in theirs, which is bounded."""
+    found = read(
+        launch_of(argv=COMMAND.replace("zero3", f"./scripts/{name}").format(model=VICUNA).split())
+    )
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == shared
+    assert found.field("/framework/deepspeed/offload_optimizer") is offload
+    assert found.bounded == {"deepspeed"}
+    assert not found.unsupported
+
+
 def test_a_first_stage_trains_the_projector_alone() -> None:
     found = trained("--tune_mm_mlp_adapter True")
     assert found.field("/training/frozen") == ["vision_tower", "language_model"]

@@ -6,9 +6,10 @@ that stand for others at each value, `sums` those that are added up, `none` thos
 memory, `needs` those that change none without another, `defaults` the values of what is not given,
 `effects` what is bounded of what one does besides, `kind` its loop, where that is not Trainer's,
 and `loop` the argument that says which. `configs` are DeepSpeed's that come with it, by their
-paths. `alone` is the variable without which one process runs, which lays its model over
-all cards that it sees. `ranks` are arguments whose product is the number of GPUs; one that is a
-list counts as its sum. `variants` are other scripts with the same arguments, by what differs.
+paths, and `otherwise` fields of a job that those of its forks and older releases set higher.
+`alone` is the variable without which one process runs, which lays its model over all cards that it
+sees. `ranks` are arguments whose product is the number of GPUs; one that is a list counts as its
+sum. `variants` are other scripts with the same arguments, by what differs.
 Defaults below one of `sections` hold where nothing below it is given, and effects but at values in
 `unless`. An argument that begins with `accelerate.` is one of accelerate's launcher.
 """
@@ -55,6 +56,7 @@ class KnownScript:
     effects: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     kind: Kind = "trainer"
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    otherwise: Mapping[str, Any] = field(default_factory=dict)
     when: Mapping[str, str] = field(default_factory=dict)
     loop: str | None = None
     alone: str | None = None
@@ -64,7 +66,7 @@ class KnownScript:
     @property
     def beside(self) -> Beside:
         """DeepSpeed's configs that come with it."""
-        return Beside(self.source, self.configs, {})
+        return Beside(self.source, self.configs, self.otherwise)
 
     def is_run_by(self, program: TrainingProgram, arguments: Collection[str]) -> bool:
         """Whether a program with these arguments is this script."""
@@ -215,7 +217,7 @@ def _meant(
     if value not in values and ANY in values:
         value = ANY
     if setting.unknown is None and value not in values:
-        draft.leave_out(setting, f"of this argument {' and '.join(values)} are known")
+        draft.leave_out(setting, f"what other values than {' and '.join(values)} do is not known")
         return
     if setting.unknown is not None or not values[value]:
         draft.recognise(setting)
