@@ -144,6 +144,19 @@ def test_apexs_optimizer_is_bounded_on_both_sides() -> None:
     assert (told.direction, told.bytes) == ("either", 4 * 400 * 2**20)
 
 
+def test_buckets_of_megatrons_optimizer_in_nemo_are_known() -> None:
+    optim = "name: mcore_distributed_optim, bucket_cap_mb: 400, ddp_bucket_size: 134217728"
+    text = NEMO.replace("name: distributed_fused_adam, bucket_cap_mb: 125", optim)
+    overrides = {"model": {"spec": {"vocab_size": 32000}}}
+    found = read(
+        launch_of(
+            {"nemo.yaml": f"{text}  async_grad_allreduce: false\n"}, None, overrides=overrides
+        )
+    )
+    assert found.field("/parallelism/data_parallel_sharding_strategy") == "optim"
+    assert not found.left_out
+
+
 OPENRLHF = {
     "/framework/data_parallel_engine": "deepspeed",
     "/parallelism/num_gpus": 8,

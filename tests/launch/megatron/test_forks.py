@@ -183,6 +183,16 @@ def test_the_config_of_deepspeed_is_known_by_its_last_name() -> None:
         read_files(launch_of({"run.sh": script, "a/other.json": json.dumps(config)}))
 
 
+def test_arguments_of_a_checkpoint_are_the_models_where_that_is_named() -> None:
+    words = "--bf16 --use-checkpoint-args --load llama"
+    assert read(words).unsupported == {"--use-checkpoint-args"}
+    command = f"torchrun --nproc_per_node 8 {SMALL} {words}".split()
+    model = {"model": {"hf_id": "meta-llama/Llama-2-7b-hf"}}
+    found = read_files(launch_of(argv=command, overrides=model))
+    assert not found.unsupported
+    assert found.job["model"] == model["model"]
+
+
 TEMPLATE = """{
  "zero_optimization": {"stage": ZERO_STAGE},
  "fp16": {"enabled": true},

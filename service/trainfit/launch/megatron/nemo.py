@@ -47,7 +47,11 @@ RENAMED = {
 }
 """Field of `model` -> argument or field of a dataclass, where the names differ."""
 OPTIMIZER = {
+    "average_in_collective": "average_in_collective",
     "bucket_cap_mb": "ddp_bucket_size",
+    "check_for_nan_in_grad": "check_for_nan_in_grad",
+    "ddp_bucket_size": "ddp_bucket_size",
+    "num_distributed_optimizer_instances": "num_distributed_optimizer_instances",
     "overlap_grad_sync": "overlap_grad_reduce",
     "overlap_param_sync": "overlap_param_gather",
 }
@@ -85,7 +89,7 @@ IRRELEVANT = frozenset(
     word
     for words in (
         """
-        apex_transformer_log_level attention_type contiguous_grad_bucket
+        apex_transformer_log_level async_grad_allreduce attention_type contiguous_grad_bucket
         dist_ckpt_assume_constant_structure dist_ckpt_format dist_ckpt_parallel_dist_opt
         dist_ckpt_parallel_load
         dist_ckpt_load_on_device dist_ckpt_load_strictness dist_ckpt_parallel_save
@@ -116,6 +120,7 @@ UNSUPPORTED = {
 AT_DEFAULT: Mapping[str, tuple[Any, ...]] = {
     "activations_checkpoint_layers_per_pipeline": (0,),
     "activations_checkpoint_recurrent": (False,),
+    "drop_path_rate": (0.0,),
     "ffn_dropout": (0.0,),
     "headscale": (False,),
     "mcore_customization_config.new_decoder_architecture": (False,),
