@@ -67,7 +67,7 @@ def test_commands_of_a_tool_that_do_not_train(config: str, beside: str, command:
 
 COUNTED = """
 GPUS=$(( 8 * $(scontrol show hostnames | wc -l) ))
-STEPS=$(grep gradient_accumulation_steps config.yaml | awk '{print $2}')
+STEPS=$(yq .gradient_accumulation_steps config.yaml)
 accelerate launch --config_file "$(pwd)/zero3.yaml" --num_machines $SLURM_NNODES \\
     --num_processes $GPUS --gradient_accumulation_steps $STEPS sft.py --config config.yaml
 """
@@ -123,7 +123,7 @@ def test_rays_workers_have_a_gpu_each(config: str) -> None:
 
 
 def test_a_script_that_starts_nothing_is_not_passed_over_for_a_file_beside_it() -> None:
-    script = "for i in 1 2 3; do [ -f config.yaml ] || exit 1; done\necho $1\n"
+    script = "for i in 1 2 3; do [ -f model.bin ] || exit 1; done\necho $1\n"
     with pytest.raises(LaunchError) as error:
         read(launch_of({"run.sh": script, "config.yaml": SFT}))
     assert "holds no launch that is recognised" in str(error.value)

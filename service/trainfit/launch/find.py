@@ -101,7 +101,10 @@ def _the_one(unwrapped: Unwrapped, wanted: LaunchFormat | None) -> tuple[Format,
     names = ", ".join(dict.fromkeys(each.name for each in formats))
     started = ", ".join(dict.fromkeys(each.name for each in unwrapped.programs if each.name))
     seen = f"; it starts {started}" if started else ""
-    nothing = Complaint(f"holds no launch that is recognised; there are {names}{seen}")
+    nothing = Complaint(
+        f"holds no launch that is recognised{seen}; formats that are: {names}. What it says in "
+        "words that everyone uses can be drafted as a job (trainfit job draft, /v1/jobs:draft)"
+    )
     raise LaunchError(nothing, *_not_read(unwrapped.programs), *unwrapped.notes)
 
 

@@ -100,7 +100,12 @@ class Manifest:
         line = self._line(error["loc"])
         place = ".".join(map(str, error["loc"]))
         open_ = _VARIABLE.fullmatch(str(error["input"]))
-        why = error["msg"] if open_ is None else f"{open_[0]} is not known; give it in env"
+        if open_ is not None:
+            why = f"{open_[0]} is not known; give it in env"
+        elif error["type"].startswith("int_"):
+            why = f"must be a whole number, not {error['input']!r}"
+        else:
+            why = error["msg"]
         return Complaint(f"{self.file}:{line}: {place}: {why}", self.file, line)
 
     def _line(self, path: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -20,6 +21,9 @@ _CHANGING = frozenset(
     ("cp", "dd", "envsubst", "ln", "mv", "perl", "rm", "sed", "truncate", "yq", "patch", "unlink")
 )
 """Programs that change the files that they name."""
+_IF_ASKED = frozenset(("perl", "sed", "yq"))
+"""Those that otherwise print what they make of them."""
+_IN_PLACE = re.compile(r"-[a-zA-Z]*i.*|--in-?place.*")
 
 _APPENDS = frozenset((">>", "&>>"))
 
@@ -77,7 +81,8 @@ def _write(script: ShellScript, path: str, content: Piece) -> None:
 def touched(script: ShellScript, words: Sequence[Text], place: Piece) -> None:
     """What a program that changes files may do to those that it names."""
     name = str(words[0]).rpartition("/")[2]
-    if name in _CHANGING:
+    asked = name not in _IF_ASKED or any(_IN_PLACE.fullmatch(str(text)) for text in words[1:])
+    if name in _CHANGING and asked:
         for text in words[1:]:
             path = str(text)
             if not path.startswith("-") and (
