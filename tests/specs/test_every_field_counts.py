@@ -168,6 +168,7 @@ JOBS = [
     megatron(DENSE, EIGHT | {"pp": 2}, {}, {"cuda_graph_impl": "transformer_engine"}),
     megatron(DENSE | {"activation_func": "geglu"}, EIGHT, {}, {"bias_activation_fusion": False}),
     megatron(DENSE, EIGHT | {"tp": 4, "sequence_parallel": False}, {"recompute": FULL}),
+    megatron(WIDE, EIGHT, {"loss": OF_ACTOR}),
     megatron(DENSE, EIGHT | {"tp": 4}, gpu="A100-80GB"),
     megatron(WIDE, EIGHT, {}, {"defer_embedding_wgrad_compute": True}),
     megatron(DENSE, EIGHT | {"pp": 4}, {"num_microbatches": None}),

@@ -12,6 +12,7 @@ from trainfit.specs.honoured import (
     OF_TRANSFORMERS,
     PYTORCH,
     Frameworks,
+    Only,
     OnlyValues,
 )
 from trainfit.specs.part import Part, TokenCount
@@ -54,9 +55,11 @@ LogProbs = Literal[
 ]
 Entropy = Literal["none", "compiled", "whole", "remade"]
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
-OBJECTIVES: Mapping[str, Frameworks] = dict.fromkeys(
-    ("reward", "preference", "policy"), ("transformers",)
-)
+OF_ACTORS = Only(("transformers", "megatron"))
+OBJECTIVES: Mapping[str, Frameworks] = {
+    **dict.fromkeys(("reward", "preference"), ("transformers",)),
+    "policy": OF_ACTORS.frameworks,
+}
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
     **dict.fromkeys(("fused", "liger", "cut", "chunked", "chunked_nll"), PYTORCH),
@@ -76,13 +79,13 @@ class Loss(Part):
         "both samples of a pair. policy: which tokens that the model has generated did well, "
         "by their log-probabilities (GRPO and the like); what generates is no part of it.",
     )
-    reference: Annotated[Literal["none", "base", "copy"], OF_TRANSFORMERS] = Field(
+    reference: Annotated[Literal["none", "base", "copy"], OF_ACTORS] = Field(
         "none",
         description="preference, policy: the model whose log-probabilities are computed beside, or "
         "before a step of a policy. base: its own one, adapters switched off; copy: a second one, "
         "shared out as the policy's weights are. Those that were computed before need none.",
     )
-    log_probs_by: Annotated[LogProbs, OF_TRANSFORMERS] = Field(
+    log_probs_by: Annotated[LogProbs, OF_ACTORS] = Field(
         "trl-1.15",
         description="preference, policy: whose code computes log-probabilities: TRL's from this "
         "release on, before 0.15 of all logits at once, since then of a sample after the other, "
@@ -91,13 +94,13 @@ class Loss(Part):
         "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15; "
         "verl's actor's, of packed tokens up to v0.8 (verl) or since, of padded samples, or with "
         "the head in one (verl-fused); or OpenRLHF's actor's, at a temperature of 1 or another "
-        "(openrlhf-divided).",
+        "(openrlhf-divided). Under Megatron verl's actor alone (verl, verl-fused).",
     )
-    entropy: Annotated[Entropy, OF_TRANSFORMERS] = Field(
+    entropy: Annotated[Entropy, OF_ACTORS] = Field(
         "none",
         description="policy, verl's and OpenRLHF's: how the entropy of the logits is computed, "
         "where it is a part of the loss: by a compiled kernel, of all logits in fp32 at once, or "
-        "so and made again in backward.",
+        "so and made again in backward. Under Megatron of all at once (whole).",
     )
     scored_tokens: Annotated[TokenCount | None, OF_TRANSFORMERS] = Field(
         None,

@@ -172,6 +172,17 @@ TRACED: dict[str, MegatronPlan] = {
         )
         for kind in ("p2p", "all_gather")
     },
+    **{
+        f"{by} with an entropy that is {entropy}": plan(
+            parallelism={"tp": tp, "pp": 2},
+            training={"loss": {"objective": "policy", "log_probs_by": by, "entropy": entropy}},
+        )
+        for by, entropy, tp in (
+            ("verl", "none", 1),
+            ("verl", "whole", 2),
+            ("verl-fused", "none", 2),
+        )
+    },
     "dropout": plan(parallelism={"tp": 2, "pp": 2}, training=DROPOUT),
     "dropout of experts": plan(LATENT | EXPERTS, parallelism={"pp": 2}, training=DROPOUT),
     "scores": plan(

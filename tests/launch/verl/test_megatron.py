@@ -38,8 +38,11 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
             "/framework/gradient_accumulation_fusion": False,
             "/framework/make_vocab_size_divisible_by": 1,
             "/framework/overlap_grad_reduce": False,
+            "/training/loss/objective": "policy",
+            "/training/loss/log_probs_by": "verl-fused",
+            "/training/loss/reference": "copy",
         },
-        ENGINE | {f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_kl_loss"},
+        ENGINE,
     ),
     SPARSE: (
         {
@@ -160,7 +163,6 @@ def test_tokens_are_those_of_context_parallel_ranks() -> None:
         (f"{MEGATRON}.use_remove_padding=False", f"{MEGATRON}.use_remove_padding"),
         (f"{MODEL}.lora_rank=16", f"{MODEL}.lora_rank"),
         (f"{MODEL}.mtp.enable=True", f"{MODEL}.mtp.enable"),
-        (f"{ACTOR}.entropy_coeff=0.01", f"{ACTOR}.entropy_coeff"),
         (f"{TRANSFORMER}.external_cuda_graph=True", TRANSFORMER[1:] + ".external_cuda_graph"),
         (f"+{MEGATRON}.magic=1", f"{MEGATRON}.magic"),
     ],
@@ -171,8 +173,29 @@ def test_what_is_not_modelled_is_unsupported(word: str, key: str) -> None:
 
 def test_a_reference_model_that_waits_on_the_host_changes_nothing() -> None:
     key = "actor_rollout_ref.ref.megatron.param_offload=True"
-    assert f"{ACTOR}.use_kl_loss" not in trained(key).unsupported
-    assert f"{ACTOR}.use_kl_loss" not in trained(overrides=RESERVED).unsupported
+    assert trained(key).field("/training/loss/reference") is None
+    assert trained(overrides=RESERVED).field("/training/loss/reference") is None
+
+
+@pytest.mark.parametrize(
+    "more", [f"{MEGATRON}.grad_offload=True", f"{MODEL}.use_fused_kernels=True"]
+)
+def test_logits_of_what_is_scored_are_bounded_unless_states_wait_or_kernels_tile(more: str) -> None:
+    key = "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu"
+    words = (f"{MODEL}.use_fused_kernels=False", f"{key}=8")
+    (told,) = [each for each in trained(*words).account.bounded if each.key == key]
+    # 8 samples of 2048 tokens three times, a micro-batch of 4 twice, in fp32 of half the vocabulary
+    assert told.bytes == 4 * (3 * 8 - 2 * 4) * 2048 * 152_064 // 2
+    assert key not in trained(*words, more).bounded
+
+
+def test_an_entropy_is_that_of_all_logits_unless_kernels_have_the_head_in_one() -> None:
+    words = f"{ACTOR}.entropy_coeff=0.01", f"{MODEL}.use_fused_kernels=False"
+    pointer = "/training/loss/entropy"
+    assert trained(*words).field(pointer) == "whole"
+    assert trained(*words).field("/training/loss/log_probs_by") == "verl"
+    assert trained(words[0]).field(pointer) is None
+    assert trained(words[1]).field(pointer) is None
 
 
 def test_another_release_has_another_actor() -> None:

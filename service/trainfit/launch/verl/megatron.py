@@ -114,7 +114,7 @@ def _dtype(setting: Setting) -> Iterator[Field]:
         yield Field("use_precision_aware_optimizer", setting, True)
 
 
-def keep_reference(reading: Reading, draft: Draft, why: str) -> None:
+def keep_reference(reading: Reading, draft: Draft) -> None:
     """The reference model stays on the card unless it is told to wait in host memory."""
     needed = [
         setting
@@ -124,5 +124,5 @@ def keep_reference(reading: Reading, draft: Draft, why: str) -> None:
     offloaded = reading.value(REFERENCE, None, flag)
     if offloaded is None:
         offloaded = reading.value(f"{MEGATRON}.param_offload", False, flag)
-    for setting in needed if not offloaded else ():
-        draft.leave_out(setting, why)
+    if needed and not offloaded:
+        draft.put("/training/loss/reference", "copy", *needed)

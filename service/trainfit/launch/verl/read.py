@@ -16,15 +16,14 @@ from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
 from trainfit.launch.verl import megatron, sft
-from trainfit.launch.verl.beside import ON_THE_CARD, RESERVED, leave_out_beside
+from trainfit.launch.verl.beside import RESERVED, leave_out_beside
 from trainfit.launch.verl.keys import ACTOR, FIRST, LATEST, MODEL, OPTIMIZER
 from trainfit.launch.verl.layout import SAMPLE, put_gpus, read_batch, read_layout
 from trainfit.launch.verl.releases import release_named, release_of
-from trainfit.launch.verl.scoring import read_scoring
+from trainfit.launch.verl.scoring import bound_scoring, read_scoring
 from trainfit.launch.verl.step import (
-    read_entropy,
-    read_fused_kernels,
     read_loss,
+    read_megatrons_loss,
     read_optimizer,
     read_precision,
     read_recompute,
@@ -141,10 +140,10 @@ def _read_megatron(
     if (optimizer := reading.get(f"{OPTIMIZER}.optimizer")) is not None:
         engine[f"{OPTIMIZER}.optimizer"] = optimizer
     megatron.read_engine(engine, chosen, draft, whose)
-    read_entropy(reading, draft)
-    read_fused_kernels(reading, draft)
+    read_megatrons_loss(reading, draft, whose)
+    bound_scoring(reading, draft, sequence)
     if draft.overridden(RESERVED) is None:
-        megatron.keep_reference(reading, draft, f"what the reference model holds {ON_THE_CARD}")
+        megatron.keep_reference(reading, draft)
     leave_out_beside(reading, draft)
     _segments(program, draft)
     reading.close(table_of(__package__) | table_of(__package__, "megatron"), _targets(others))

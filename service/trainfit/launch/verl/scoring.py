@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from trainfit.launch.draft import Draft, Reading
+from trainfit.launch.effects import Effect
+from trainfit.launch.models import text_config_of
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size
 from trainfit.launch.verl.keys import ACTOR, FSDP, REFERENCE, ROLLOUT
@@ -28,6 +30,33 @@ def read_scoring(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
     draft.put("/training/loss/scored_tokens", tokens, *given)
     if waits and (setting := reading.get(away)) is not None:
         draft.put("/training/loss/scored_beside_optimizer", False, setting)
+
+
+def bound_scoring(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
+    """Of the Megatron actor, which looks at the entropy of logits as samples are scored: three in
+    fp32 of each token, as many as a step has that learns an entropy, and else two. Nothing is kept
+    of the layers meanwhile. What waits in host memory then makes up for it.
+    """
+    away = [reading.value(f"{ACTOR}.megatron.{part}_offload", False, flag) for part in OFFLOADED]
+    config, by = text_config_of(draft), draft.get("/training/loss/log_probs_by")
+    rows, length = config.get("vocab_size"), draft.settled("/training/seq_length")
+    scored = _scored(reading, ROLLOUT, sequence_ranks)
+    samples = draft.settled("/training/micro_batch_size") or 1
+    if any(away) or by == "verl-fused" or not (isinstance(rows, int) and length):
+        return
+    learnt = samples * length // sequence_ranks
+    tokens, given = (learnt, []) if scored is None else scored
+    held = 3 if draft.get("/training/loss/entropy") is not None else 2
+    more = 4 * (3 * tokens - held * learnt) * rows // (draft.get("/parallelism/tp") or 1)
+    if more > 0:
+        key = f"{ROLLOUT}.log_prob_max_token_len_per_gpu"
+        at = given[0] if given else Setting(key, None, "verl", None)
+        why = "samples are scored with the entropy of their logits, whose copies are there at once"
+        source = "verl/workers/actor/megatron_actor.py: compute_log_prob, logits_processor"
+        draft.leave_out(at, Effect(why, "raises", source, bytes=more))
+
+
+OFFLOADED = ("grad", "optimizer")
 
 
 def _scored(

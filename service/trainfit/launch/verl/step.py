@@ -150,23 +150,18 @@ def _entropy_asked(reading: Reading) -> tuple[bool, Sequence[str]]:
     return bool(asked or coefficient), keys[::-1] if asked else keys
 
 
-def read_entropy(reading: Reading, draft: Draft) -> None:
-    """Note an entropy of the logits under Megatron."""
-    asked, keys = _entropy_asked(reading)
-    if asked:
-        leave_out(reading, draft, keys, "what the entropy keeps of the logits is not modelled")
-
-
-def read_fused_kernels(reading: Reading, draft: Draft) -> None:
+def read_megatrons_loss(reading: Reading, draft: Draft, whose: str) -> None:
+    """Log-probabilities by Megatron's cross entropy, and an entropy, or both by kernels that have
+    the head in one.
+    """
     fused = (f"{MODEL}.use_fused_kernels", f"{ACTOR}.use_fused_kernels")
     on = [each for key in fused if reading.value(key, False, flag) and (each := reading.get(key))]
-    for setting in on:
-        draft.leave_out(setting, FUSED)
-
-
-FUSED = Effect(
-    "verl's fused kernels of head and loss make logits of 512 tokens at a time",
-    "lowers",
-    "verl/utils/experimental/torch_functional.py: FusedLinearForPPO",
-    within={"/training/loss/cross_entropy": "liger"},
-)
+    asked, keys = _entropy_asked(reading)
+    given = [setting for key in keys if (setting := reading.get(key)) is not None]
+    draft.default("/training/loss/objective", "policy", whose)
+    if on:
+        draft.put(LOG_PROBS_BY, "verl-fused", *on)
+        return
+    draft.default(LOG_PROBS_BY, "verl", whose)
+    if asked:
+        draft.put("/training/loss/entropy", "whole", *given)

@@ -121,6 +121,10 @@ class LinearAdapters:
     targets: frozenset[str]
 
 
+ActorLoss = Literal["plain", "with_entropy", "with_head"]
+"""Log-probabilities of logits, with an entropy of them, or with the head in one."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepArithmetic:
     """How the arithmetic of one step is done."""
@@ -141,6 +145,10 @@ class StepArithmetic:
     attention_dropout: bool
     hidden_dropout: bool
     cross_entropy: Literal["unfused", "native_fused", "te_fused"]
+    actor: ActorLoss | None
+    """How log-probabilities are computed, where the loss is over what an actor has made."""
+    has_copy: bool
+    """A second model lies beside, which only runs forward before a step."""
     adapters: LinearAdapters | None
     """What is trained, if not all of the model."""
     muon: MuonStep | None = None

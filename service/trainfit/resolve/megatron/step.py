@@ -6,7 +6,7 @@ from typing import Literal
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.adapters import adapters_of
-from trainfit.resolve.megatron.plan import MuonStep, StepArithmetic
+from trainfit.resolve.megatron.plan import ActorLoss, MuonStep, StepArithmetic
 from trainfit.resolve.megatron.precision import (
     BYTES,
     FP8_ATTENTION,
@@ -19,9 +19,13 @@ from trainfit.resolve.narrow import COPIES, check_recipes, narrow_recipe
 from trainfit.resolve.plan import Layout, TargetGpu
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
+from trainfit.specs.loss import Loss
 from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.precision import WIDE_LAYERS, Precision
 from trainfit.specs.training import Optimizer
+
+LOSS, ACTORS = "/training/loss", ("verl", "verl-fused")
+"""Whose actor computes log-probabilities under Megatron: verl's."""
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -192,6 +196,32 @@ def _muon_of(optimizer: Optimizer, layout: Layout) -> MuonStep | None:
     return MuonStep(optimizer.muon_nesterov, optimizer.muon_tp_mode, layout.tp, layout.etp)
 
 
+def actor_of(loss: Loss, findings: Findings) -> ActorLoss | None:
+    """How an actor computes log-probabilities, where the loss is over those."""
+    if loss.objective != "policy":
+        for name in ("entropy", "reference"):
+            if getattr(loss, name) != "none":
+                pointer, message = f"{LOSS}/{name}", f"only the loss of an actor has this {name}"
+                findings.add(pointer, "conflict", message, put(pointer, "none"))
+        return None
+    by = loss.log_probs_by if loss.log_probs_by in ACTORS else "verl"
+    wanted = (
+        ("log_probs_by", by, "verl's actor computes log-probabilities under Megatron"),
+        ("reference", {"base": "copy"}, "the reference is a model of its own under Megatron"),
+        ("entropy", dict.fromkeys(("compiled", "remade"), "whole"), "verl's entropy is whole here"),
+        ("cross_entropy", "unfused", "log-probabilities are computed by the plain cross entropy"),
+    )
+    for name, value, message in wanted:
+        given = getattr(loss, name)
+        put_instead = value if isinstance(value, str) else value.get(given, given)
+        if given != put_instead:
+            pointer = f"{LOSS}/{name}"
+            findings.add(pointer, "conflict", message, put(pointer, put_instead))
+    if by == "verl-fused":
+        return "with_head"
+    return "plain" if loss.entropy == "none" else "with_entropy"
+
+
 def resolve_step(
     job: Job,
     framework: Megatron,
@@ -221,6 +251,8 @@ def resolve_step(
         attention_dropout=bool(training.attention.dropout),
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
+        actor=actor_of(training.loss, findings),
+        has_copy=training.loss.reference == "copy",
         adapters=adapters_of(job, findings),
         muon=_muon_of(training.optimizer, layout),
         frozen=frozenset(training.frozen) if training.peft is None else frozenset(),

@@ -1,19 +1,26 @@
 """Final norm, output layer and cross entropy in Megatron. Symbols: estimator.legend.
 
 Sources: tensor_parallel/layers.py (linear_with_grad_accumulation_and_async_allreduce),
-tensor_parallel/cross_entropy.py, fusions/fused_cross_entropy.py, TransformerEngine's
-triton/cross_entropy.py.
+tensor_parallel/cross_entropy.py, fusions/fused_cross_entropy.py, transformer/module.py
+(Float16Module.forward), TransformerEngine's triton/cross_entropy.py; verl's
+workers/actor/megatron_actor.py from v0.4.0 to v0.7.1 (logits_processor) and
+workers/engine/megatron/transformer_impl.py since (_lm_head_logits_processor),
+utils/megatron/tensor_parallel.py (_VocabParallelEntropy), models/mcore/model_forward_fused.py and
+utils/kernel/kernels.py (efficient_entropy_forward, efficient_entropy_backward).
 """
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
-from trainfit.estimator.operations.widths import FP32
+from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
 
 
 def head(step: TransformerEngine) -> None:
     """Logits [n, V / t] from the final norm's output, which that norm keeps, and their loss."""
+    if step.run.step.actor == "with_head":
+        log_probabilities_with_head(step)
+        return
     sizes = step.sizes
     logits = step.tensor("logits", sizes.n, sizes.V // sizes.t)
     of_logits = logits if is_in_place(step, logits) else step.of_output(logits)
@@ -36,7 +43,10 @@ def head(step: TransformerEngine) -> None:
             *step.into_columns(sizes.h),
         ),
     )
-    cross_entropy(step, logits)
+    if step.run.step.actor is None:
+        cross_entropy(step, logits)
+    else:
+        log_probabilities(step, logits, entropy=step.run.step.actor == "with_entropy")
 
 
 def is_in_place(step: TransformerEngine, logits: Tensor) -> bool:
@@ -44,6 +54,8 @@ def is_in_place(step: TransformerEngine, logits: Tensor) -> bool:
     are in fp32, so that there is no copy.
     """
     kind = step.run.step.cross_entropy
+    if step.run.step.actor is not None:
+        return False
     return kind == "te_fused" or (kind == "unfused" and logits.width == FP32)
 
 
@@ -63,3 +75,58 @@ def cross_entropy(step: TransformerEngine, logits: Tensor) -> None:
     exponential = step.tensor("exponential", *logits.shape, width=FP32)
     borrows = (logits, exponential) if kind == "native_fused" else (logits,)
     step.operation("loss", saves=(softmax,), borrows=borrows, backward=(step.of_output(logits),))
+
+
+def log_probabilities(step: TransformerEngine, logits: Tensor, *, entropy: bool) -> None:
+    """Those of verl's actor, outside the model, which answers in fp32. Logits are divided by a
+    temperature in place, and the plain cross entropy makes its softmax in their place, and its
+    gradient in that of the softmax; only what divides it makes another. An entropy reads logits
+    that are kept, with a softmax of its own, and the cross entropy a copy.
+    """
+
+    def wide(name: str) -> Tensor:
+        return step.tensor(name, *logits.shape, width=FP32)
+
+    answer = logits if logits.width == FP32 else wide("logits in fp32, and their softmax")
+    apart = (wide("softmax of the entropy"), wide("copy of the logits, and its softmax"))
+    saved = (answer, *apart * entropy)
+    divided = wide("gradient of the logits in fp32")
+    moments = [saved, (answer, divided), (divided, step.of_output(logits))]
+    step.operation(
+        "log_probabilities",
+        saves=saved,
+        borrows=highest(tuple(dict.fromkeys((logits, answer))), saved, saved=saved),
+        backward=highest(*moments, saved=saved),
+    )
+
+
+LOOKED_AT, AT_ONCE = 1024, 9504
+"""Rows of the vocabulary of which forward keeps a value each, and whose gradients are there at once
+in backward (vocab_per_split).
+"""
+
+
+def log_probabilities_with_head(step: TransformerEngine) -> None:
+    """Tiles of logits, whose maximum, sum and entropy by parts of the vocabulary are joined; in
+    backward a part of their gradient [n, C] after the other, the two gradients that come of it, and
+    what is added to one. Ranks that share the sequence gather what is read, and it is kept.
+    """
+    sizes, rows = step.sizes, step.sizes.V // step.sizes.t
+    gathered = step.tensor("gathered hidden state", sizes.n_gathered, sizes.h)
+    parts = -(-rows // LOOKED_AT)
+    by_part = step.several("maximum, sum and entropy of parts", 3, sizes.n, parts, width=FP32)
+    of_x, added = (step.tensor(name, sizes.n, sizes.h) for name in ("input gradient", "addend"))
+    part = step.tensor("gradient of some logits", sizes.n, min(rows, AT_ONCE))
+    reduced = step.tensor("reduced input gradient", sizes.n_gathered and sizes.n_shard, sizes.h)
+    of_weight = step.tensor("weight gradient", rows, sizes.h)
+    step.operation(
+        "log_probabilities",
+        saves=(gathered, step.tensor("labels", sizes.n, width=INT64)),
+        borrows=(by_part,),
+        backward=highest((of_x, of_weight, part, added), (of_x, of_weight, reduced)),
+        weight=(rows, sizes.h),
+        demands=(
+            Product(sizes.n, sizes.h, rows, 0, 3, narrow=False),
+            *step.into_columns(sizes.h),
+        ),
+    )

@@ -83,6 +83,9 @@ def held_by_ranks(
         if frozen.whole:
             below = frozen_bytes(frozen, sharding)
             of_experts_below = frozen_bytes(frozen.of_experts, sharding)
+        if sharding.has_copy:
+            below += frozen_bytes(model, sharding)
+            of_experts_below += frozen_bytes(model.of_experts, sharding)
         sizes = state_bytes(local, sharding, 0 if adapters else embedding)
         of_experts = state_bytes(local.of_experts, sharding)
         beside = borrowed = 0

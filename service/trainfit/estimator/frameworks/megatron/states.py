@@ -26,6 +26,8 @@ class StateSharding(NamedTuple):
     expert_shards: int
     framework: Megatron
     muon: MuonStep | None
+    has_copy: bool
+    """Whether each rank has the weights of a second model, too."""
 
     @property
     def lays_whole(self) -> bool:
@@ -47,6 +49,7 @@ def state_sharding(plan: MegatronPlan) -> StateSharding:
         expert_shards=layout.expert_optimizer_shards,
         framework=plan.framework,
         muon=plan.step.muon,
+        has_copy=plan.step.has_copy,
     )
 
 

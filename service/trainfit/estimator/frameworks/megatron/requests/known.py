@@ -26,6 +26,7 @@ def is_traced(plan: MegatronPlan) -> bool:
         and states.linear_master == 0
         and not _is_unexplained(plan)
         and step.optimizer_offload_ratio == 0
+        and not step.has_copy
         and not step.recompute.distribute_saved_activations
         and not step.recompute.offloaded
         and not framework.nccl_ub

@@ -1,0 +1,60 @@
+"""verl's actor under Megatron: the tensors of its loss, and what lies beside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.estimator.trace.test_megatron import plan
+from trainfit.estimator.estimate import estimate
+from trainfit.resolve.findings import RefusedError
+from trainfit.resolve.megatron.plan import MegatronPlan
+
+ROWS, TOKENS = 65_536, 1024
+LOGITS = TOKENS * ROWS
+"""Elements, of so large a vocabulary that a step is at its highest over them."""
+
+
+def policy(by: str = "verl", **loss: Any) -> MegatronPlan:
+    loss = {"objective": "policy", "log_probs_by": by} | loss
+    return plan({"vocab_size": ROWS}, training={"loss": loss})
+
+
+def allocated(of: MegatronPlan) -> int:
+    (stage,) = estimate(of, replay=False).stages
+    return stage.allocated_bytes.expected
+
+
+def test_logits_and_their_gradients_are_there_as_often_as_the_actor_makes_them() -> None:
+    plain, own = allocated(plan({"vocab_size": ROWS})), allocated(policy())
+    # Softmax in fp32 and logits in bf16; a softmax and its gradient over the temperature, in fp32.
+    assert own - plain == (8 - 6) * LOGITS
+    # Logits, the softmax of the entropy, and that of a copy.
+    assert allocated(policy(entropy="whole")) - own == (12 - 8) * LOGITS
+    assert allocated(policy("verl-fused")) < plain
+
+
+def test_a_reference_has_its_weights_on_every_rank() -> None:
+    alone, beside = (estimate(policy(reference=kind), replay=False) for kind in ("none", "copy"))
+    weights = [
+        next(each.bytes for each in of.stages[0].components if each.name == "weights")
+        for of in (alone, beside)
+    ]
+    assert weights[1] == 2 * weights[0] > 0
+    assert allocated(policy(reference="copy")) - allocated(policy()) == weights[0]
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        ({"log_probs_by": "trl-grpo-1.0"}, "verl's actor computes"),
+        ({"reference": "base"}, "a model of its own"),
+        ({"entropy": "remade"}, "verl's entropy"),
+        ({"cross_entropy": "te_fused"}, "the plain cross entropy"),
+        ({"objective": "next_token", "entropy": "whole"}, "only the loss of an actor"),
+    ],
+)
+def test_what_no_actor_does_is_refused(loss: dict[str, Any], message: str) -> None:
+    with pytest.raises(RefusedError, match=message):
+        policy(**loss)
