@@ -26,7 +26,7 @@ def parsed_by(program: str, launches: list[Any]) -> list[Any]:
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, "PYTHONPATH": ""},
+        env={**os.environ, "PYTHONPATH": str(HERE.parents[1])},
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -39,7 +39,6 @@ FULL = Family(
         "batch-size=4": LeftOut("batch-size"),
         "tokenizer.max_seq_len=4_096": {LENGTH: 4096},
         "tokenizer.max_seq_len=None": Refused("how long a sample may be"),
-        "'tokenizer={max_seq_len: 1024}'": {LENGTH: 1024},
         "compile=off": LeftOut("loss._component_"),
         "fsdp=null": {OFFLOAD: None},
         "fsdp=None": {OFFLOAD: None},
