@@ -71,5 +71,6 @@ OWN = Family(
     rows={
         "--nproc-per-node 8": {"/parallelism/num_gpus": 8},
         "--nproc_per_node=2": {"/parallelism/num_gpus": 2},
+        "--fp8 none": {},
     },
 )
