@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from trainfit.estimator import cublas
 from trainfit.estimator.allocator import Allocate, Free
 from trainfit.estimator.blocks.head.preference import BY
 from trainfit.estimator.estimate import estimate
@@ -17,6 +18,7 @@ from trainfit.estimator.local_parameters import parameters_of
 from trainfit.estimator.memo import Memo
 from trainfit.estimator.placement import place
 from trainfit.estimator.tensors import Role
+from trainfit.estimator.trace.followed import stretches
 from trainfit.estimator.trace.recorder import Trace
 from trainfit.questions.estimate import plan_of
 from trainfit.resolve.pytorch.plan import PytorchPlan
@@ -31,6 +33,7 @@ def plan(
     training: dict[str, Any] | None = None,
     gpus: int = 1,
     parallelism: dict[str, Any] | None = None,
+    layers: int = 3,
     **framework: str,
 ) -> PytorchPlan:
     adapters = {"peft": {"method": "lora", "r": 16}} if reference == "base" else {}
@@ -44,7 +47,7 @@ def plan(
                 "intermediate_size": 2816,
                 "num_attention_heads": 8,
                 "num_key_value_heads": 4,
-                "num_hidden_layers": 3,
+                "num_hidden_layers": layers,
                 "vocab_size": 32_000,
             }
         },
@@ -135,6 +138,68 @@ def test_a_copys_root_stays_gathered() -> None:
     assert sorted(gathered.values())[-1] == root
     assert [nbytes for name, nbytes in gathered.items() if name not in gone] == [root]
     assert len(gathered) == 1 + 2 * 3  # in two steps three layers
+
+
+@pytest.mark.parametrize("by", ["trl-0.29", "trl-1.6", "trl-1.15", "trl-kto-1.9"])
+def test_a_copy_that_was_loaded_to_learn_has_its_weights_narrowed_together(by: str) -> None:
+    """Beside gradients of another micro-batch it may be what is highest."""
+    training = {"precision": "autocast-bf16", "num_microbatches": 2}
+    made, expected = recorded(plan(by, "copy", training, layers=24))
+    assert made.peak_moment.startswith("later reference_")
+    assert made.peak_bytes == expected
+
+
+def most_asked_for(made: Trace, moment: str) -> int:
+    """The most bytes that are there while a moment lasts."""
+    there, most = dict[Any, int](), 0
+    for part in made.steps:
+        for name, start, stop in stretches(part):
+            for each in part[start:stop]:
+                if isinstance(each, Allocate):
+                    there[each.tensor] = each.nbytes
+                elif isinstance(each, Free):
+                    del there[each.tensor]
+                if name == moment:
+                    most = max(most, sum(there.values()))
+    return most
+
+
+def test_what_a_copy_has_narrowed_is_what_trl_was_recorded_to_hold() -> None:
+    """TRL 1.9.0's DPOTrainer held 446,294,406 bytes at most up to the backward of a step, recorded
+    on a CPU without a device's workspaces, where its reference was loaded as TRL loads it.
+    """
+    job = {
+        "model": {
+            "hf_config": {
+                "model_type": "llama",
+                "architectures": ["LlamaForCausalLM"],
+                "hidden_size": 512,
+                "intermediate_size": 1_408,
+                "num_attention_heads": 8,
+                "num_key_value_heads": 4,
+                "num_hidden_layers": 12,
+                "vocab_size": 8_000,
+            }
+        },
+        "parallelism": {"num_gpus": 1},
+        "training": {
+            "precision": "autocast-bf16",
+            "micro_batch_size": 2,
+            "num_microbatches": 1,
+            "seq_length": 64,
+            "recompute": {"granularity": "full"},
+            "loss": {"objective": "preference", "reference": "copy", "log_probs_by": "trl-1.6"},
+            "optimizer": {"name": "sgd"},
+        },
+        "framework": {"name": "transformers"},
+        "gpu": "H100-80GB",
+    }
+    of = plan_of(Job.model_validate(job))
+    assert isinstance(of, PytorchPlan)
+    made = trace(of, Memo())
+    assert made is not None
+    held = most_asked_for(made, "later reference_head_forward None")
+    assert held - cublas.workspaces("sm_90") == pytest.approx(446_294_406, rel=1e-4)
 
 
 LAYER = 2 * (1024 + 512) * 1024 + 3 * 2816 * 1024

@@ -46,6 +46,8 @@ class Way(NamedTuple):
     returned, or made late, those of tokens with a loss once more.
     `mismatched` samples, prompts with the completions of others, run beside without gradients:
     their logits wait while those of the others are looked at, or those while theirs are.
+
+    A reference `learns` whose weights are loaded as the policy's are, as if to have gradients.
     """
 
     at_once: bool = False
@@ -64,6 +66,7 @@ class Way(NamedTuple):
     lingers: bool = False
     labelled: Literal["no", "held", "late"] = "no"
     mismatched: bool = False
+    learns: bool = False
 
 
 BY = {
@@ -71,18 +74,18 @@ BY = {
     "trl-0.12": Way(at_once=True, averaged=True),
     "trl-0.15": Way(cut=False, averaged=True),
     "trl-0.19": Way(cut=False, averaged=True, all_hidden=True),
-    "trl-0.29": Way(copied=True, returned=True, entropy=True),
-    "trl-1.6": Way(returned=True, entropy=True),
-    "trl-1.15": Way(),
+    "trl-0.29": Way(copied=True, returned=True, entropy=True, learns=True),
+    "trl-1.6": Way(returned=True, entropy=True, learns=True),
+    "trl-1.15": Way(learns=True),
     "trl-orpo-0.9": Way(at_once=True, returned=True, nll_first=True),
     "trl-orpo-0.15": Way(returned=True, nll_first=True),
     "trl-kto-0.9": Way(at_once=True, labelled="held", mismatched=True),
     "trl-kto-0.15": Way(labelled="held", mismatched=True),
     "trl-kto-0.17": Way(labelled="held"),
-    "trl-kto-1.6": Way(copied=True, returned=True, labelled="held"),
-    "trl-kto-1.7": Way(returned=True, labelled="held"),
-    "trl-kto-1.8": Way(returned=True, labelled="held", entropy=True),
-    "trl-kto-1.9": Way(returned=True, labelled="late", entropy=True),
+    "trl-kto-1.6": Way(copied=True, returned=True, labelled="held", learns=True),
+    "trl-kto-1.7": Way(returned=True, labelled="held", learns=True),
+    "trl-kto-1.8": Way(returned=True, labelled="held", entropy=True, learns=True),
+    "trl-kto-1.9": Way(returned=True, labelled="late", entropy=True, learns=True),
     "llama-factory": Way(at_once=True, returned=True, wide=True),
     "llama-factory-kto": Way(at_once=True, wide=True, labelled="held", mismatched=True),
     "ms-swift": Way(cut=False),

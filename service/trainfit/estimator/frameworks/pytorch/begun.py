@@ -47,9 +47,15 @@ def _from_first_adapter(group: Group, sizes: PytorchLegend) -> Group:
     return (*without_saved(group[:first]), *group[first:])
 
 
-def without_saved(group: Group) -> Group:
-    """The operations as autograd sees them where no gradient flows."""
-    return _without(group, lambda row: row.lifetime is Lifetime.SAVED)
+def without_saved(group: Group, *, but: Role | None = None) -> Group:
+    """The operations as autograd sees them where no gradient flows, with what they keep for another
+    reason.
+    """
+
+    def goes(row: Row) -> bool:
+        return row.lifetime is Lifetime.SAVED and (but is None or row.role is not but)
+
+    return _without(group, goes)
 
 
 def _without_input_gradient(group: Group) -> Group:

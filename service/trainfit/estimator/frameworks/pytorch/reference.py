@@ -12,8 +12,8 @@ from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
 from trainfit.estimator.frameworks.pytorch.stretch_passes import PassesByStretch
 from trainfit.estimator.ledger import Group, OperationKind
 from trainfit.estimator.placement import Content
-from trainfit.estimator.tensors import Tensor
-from trainfit.estimator.trace.moments import forward, turns
+from trainfit.estimator.tensors import Role, Tensor
+from trainfit.estimator.trace.moments import forward, saved, turns
 from trainfit.estimator.trace.recorder import HeldTensor, Passage, Recorder
 from trainfit.resolve.pytorch.plan import Checkpointing, PytorchPlan
 
@@ -51,34 +51,39 @@ def leaves_root_whole(plan: PytorchPlan) -> bool:
 
 
 class ReferencePeak(NamedTuple):
-    """A layer of the reference at its highest: bytes that it makes, those that the policy's loss
-    holds meanwhile, and those of the layers before, where the model returns them.
+    """A stretch of the reference at its highest: bytes that it makes, those that the policy's loss
+    holds meanwhile, those that layers before have left, and those of the residual `stream`.
     """
 
     placed: PlacedGroups
     made: int
     held: int
-    returned: int
+    left: int
+    stream: int
 
 
 def running(policy: PytorchLedger, content: Content) -> Iterator[ReferencePeak]:
-    """Layers of a reference, the last of each kind."""
+    """Layers of a reference, the last of each kind, and where weights that are narrowed stay the
+    head.
+    """
     preference = policy.plan.step.preference
     if preference is None or not policy.plan.runs_reference:
         return
     (head,) = policy.head()
     (operation,) = [each for each in head if each.kind is OperationKind.REFERENCE]
     held = sum([row.bytes for row in operation.tensors])
-    returns = BY[preference.by].all_hidden
-    frozen = PytorchLedger(frozen_plan(policy.plan))
-    passes = PassesByStretch(frozen)
-    kinds = frozen.plan.model.pattern
-    last = {kind: place for place, kind in enumerate(kinds)}
-    for placed in frozen.placed(content._replace(kinds=kinds)):
-        if placed.kind is not None and placed.layer == last[placed.kind]:
-            made = passes.of(placed).forward.peak_bytes
-            returned = returns * placed.layer * policy.numbers.act
-            yield ReferencePeak(placed, made, held, returned)
+    returns, act = BY[preference.by].all_hidden, policy.numbers.act
+    beside = ReferencePasses(policy, content)
+    last = {placed.kind: placed.layer for placed in beside.placed}
+    narrowed = 0
+    for placed in beside.placed:
+        forward_ = beside.passes.of(placed).forward
+        if placed.layer is not None and placed.layer == last[placed.kind]:
+            left = returns * placed.layer * act + narrowed
+            yield ReferencePeak(placed, forward_.peak_bytes, held, left, act)
+        narrowed += sum([each.bytes for each in narrowed_in(placed.groups)])
+    if narrowed and operation.output is not None:
+        yield ReferencePeak(beside.last, beside.head.peak_bytes, held, narrowed, stream=0)
 
 
 class ReferencePasses:
@@ -88,11 +93,13 @@ class ReferencePasses:
         preference = policy.plan.step.preference
         self._returns_all = preference is not None and BY[preference.by].all_hidden
         self._act = policy.numbers.act
-        ledger = PytorchLedger(frozen_plan(policy.plan))
-        *before, head = ledger.placed(content._replace(kinds=ledger.plan.model.pattern))
-        self._placed = [each if each.kind is not None else _unseen(each) for each in before]
-        self._passes = PassesByStretch(ledger)
-        self._head, self._logits = _up_to_logits(head.groups)
+        but = Role.CACHED_BY_AUTOCAST if keeps_narrowed(policy.plan) else None
+        ledger = PytorchLedger(_learning(policy.plan) if but else frozen_plan(policy.plan))
+        *before, self.last = ledger.placed(content._replace(kinds=ledger.plan.model.pattern))
+        unseen = {id(each.groups): _unseen(each.groups, but) for each in before}
+        self.placed = [each._replace(groups=unseen[id(each.groups)]) for each in before]
+        self.passes = PassesByStretch(ledger)
+        self.head, self._logits = _up_to_logits(self.last.groups, but)
 
     def run(
         self,
@@ -106,37 +113,61 @@ class ReferencePasses:
         Answers its logits, if they are made.
         """
         stream: HeldTensor | None = None
-        returned: list[HeldTensor] = []
-        for index, placed in enumerate(self._placed):
+        kept: list[HeldTensor] = []
+        for index, placed in enumerate(self.placed):
             recorder.moment = f"{number} reference_{placed.name}_forward {placed.layer}"
-            passes, here = self._passes.of(placed), dict[Tensor, HeldTensor]()
+            passes, here = self.passes.of(placed), dict[Tensor, HeldTensor]()
             if passes.read is not None and stream is not None:
                 here[passes.read] = stream
             with gathered(index):
                 recorder.run(passes.forward, here)
             stream = here.pop(passes.made) if passes.made is not None else None
+            kept += here.values()
             if self._returns_all and placed.kind is not None:
-                returned.append(recorder.make(self._act))
+                kept.append(recorder.make(self._act))
         recorder.moment = f"{number} reference_head_forward None"
         own: dict[Tensor, HeldTensor] = {}
         if has_logits:
-            recorder.run(self._head, own)
-        recorder.release(*returned)
-        return own.get(self._logits)
+            recorder.run(self.head, own)
+        logits = own.pop(self._logits, None)
+        recorder.release(*kept, *own.values())
+        return logits
 
 
-def _unseen(placed: PlacedGroups) -> PlacedGroups:
-    return placed._replace(groups=tuple(map(without_saved, placed.groups)))
+def _unseen(groups: tuple[Group, ...], but: Role | None) -> tuple[Group, ...]:
+    return tuple([without_saved(each, but=but) for each in groups])
 
 
-def _up_to_logits(groups: tuple[Group, ...]) -> tuple[Passage, Tensor]:
+def _up_to_logits(groups: tuple[Group, ...], but: Role | None) -> tuple[Passage, Tensor]:
     """A head without its loss, and the logits that it makes."""
     operations = [each for group in groups for each in group]
     kinds = [each.kind for each in operations]
-    made = without_saved(tuple(operations[: kinds.index(OperationKind.LOSS)]))
+    made = without_saved(tuple(operations[: kinds.index(OperationKind.LOSS)]), but=but)
     logits = made[-1].output
     assert logits is not None
-    return Passage(turns(forward([made]), kept=[logits])), logits
+    return Passage(turns(forward([made]), kept=[logits, *narrowed_in((made,))])), logits
+
+
+def narrowed_in(groups: tuple[Group, ...]) -> Iterator[Tensor]:
+    """Weights in the narrow type that autocast keeps."""
+    return (each for each in saved(groups) if each.role is Role.CACHED_BY_AUTOCAST)
+
+
+def keeps_narrowed(plan: PytorchPlan) -> bool:
+    """Whether autocast keeps what it has narrowed of a reference's weights until that has run: of
+    leaves that may have a gradient, whether one is asked for or not (ATen/autocast_mode.cpp:
+    cached_cast). TRL takes that from a copy of the policy, and loads one without doing so since
+    0.29 (dpo_trainer.py: create_model_from_path in the place of create_reference_model).
+    """
+    preference = plan.step.preference
+    copied = preference is not None and preference.reference == "copy"
+    return plan.step.autocast and copied and preference is not None and BY[preference.by].learns
+
+
+def _learning(plan: PytorchPlan) -> PytorchPlan:
+    """The plan in which all layers run once, as if they were trained."""
+    step = replace(plan.step, checkpointing=Checkpointing("none", 1), preference=None)
+    return replace(plan, step=step)
 
 
 def frozen_plan(plan: PytorchPlan) -> PytorchPlan:

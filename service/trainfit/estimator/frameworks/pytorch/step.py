@@ -174,11 +174,11 @@ class MicroBatchStep:
         saved = sum(stretch.placed.segment.saved for stretch in self._forwards)
         units = {stretch.placed.layer: stretch.unit for stretch in self._forwards}
         whole = self._root.weights * (1 + self._copied)
-        for placed, made, held, returned in self._beside:
+        for placed, made, held, left, stream in self._beside:
             unit = units[placed.layer]
             buffers = whole + unit.weights + unit.all_gather_kept
             peak = Peak("reference_forward", placed.name, placed.layer, None)
-            yield Live(standing, saved + held + returned, made + self._act, buffers, peak)
+            yield Live(standing, saved + held + left, made + stream, buffers, peak)
 
     def _backward(self) -> Iterator[Live]:
         """The last unit was not let go of. While a unit runs backward the one before it is being
