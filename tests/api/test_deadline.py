@@ -20,8 +20,6 @@ from trainfit.api.examples import LLAMA_8B
 from trainfit.api.routes import estimate, fit_check
 from trainfit.api.settings import ServiceSettings
 
-pytestmark = pytest.mark.alone
-
 JSON = {"content-type": "application/json"}
 
 

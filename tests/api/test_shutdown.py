@@ -16,8 +16,6 @@ import pytest
 from tests.serving import Service, running_service, wait_for_requests
 from trainfit.api.examples import LLAMA_8B
 
-pytestmark = pytest.mark.alone
-
 BODY = json.dumps(LLAMA_8B).encode()
 HEAD = (
     "POST /v1/estimate HTTP/1.1\r\nHost: service\r\nContent-Type: application/json\r\n"
