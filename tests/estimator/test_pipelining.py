@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from trainfit.estimator.frameworks.pytorch import loads as module
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
-from trainfit.estimator.frameworks.pytorch.loads import WIDTH, loads
+from trainfit.estimator.frameworks.pytorch.loads import WIDTH, fewest_alike, loads
 from trainfit.estimator.frameworks.pytorch.schedules import Action, order
 from trainfit.estimator.frameworks.pytorch.timeline import timeline
 from trainfit.estimator.placement import held_by
@@ -147,6 +147,7 @@ def test_loads_hold_the_highest_state(
     assert len(everything.part) == sum(1 for _ in order(pipeline, m, rank)) + pipeline.vpp
     assert found.in_flight == everything.in_flight
     assert found.left == everything.left
+    assert loads(pipeline, fewest_alike(pipeline, m), rank) == found
     for part in everything.parts:
         highest = [each.highest(sizes, {part: 0}).counts for each in (found, everything)]
         first, second = (sum(map(mul, counts, sizes)) for counts in highest)

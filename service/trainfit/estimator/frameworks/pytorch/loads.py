@@ -149,6 +149,14 @@ def _is_exceeded(point: Counts, others: Iterable[Counts]) -> bool:
     return any(other != point and all(map(le, point, other)) for other in others)
 
 
+def fewest_alike(pipeline: Pipeline, microbatches: int) -> int:
+    """The fewest micro-batches of a step in which ranks hold what they do in one of so many: fewer
+    only where nothing adds up over the step.
+    """
+    adds_up = pipeline.schedule in (*BREADTH_FIRST, *STEADILY_SPLIT)
+    return microbatches if adds_up else shown_microbatches(pipeline, microbatches)
+
+
 def loads(pipeline: Pipeline, microbatches: int, rank: int) -> Loads:
     """The loads of a rank, whatever a chunk weighs. Of long steps the middle is left out: what adds
     up over all of the step is as large then as at its end.

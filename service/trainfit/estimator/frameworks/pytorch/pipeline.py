@@ -12,7 +12,14 @@ from operator import mul
 from typing import NamedTuple
 
 from trainfit.estimator.frameworks.pytorch.engines.registry import engine_of
-from trainfit.estimator.frameworks.pytorch.loads import WIDTH, ChunkLoad, Load, Loads, loads
+from trainfit.estimator.frameworks.pytorch.loads import (
+    WIDTH,
+    ChunkLoad,
+    Load,
+    Loads,
+    fewest_alike,
+    loads,
+)
 from trainfit.estimator.frameworks.pytorch.passes import (
     NO_LAYERS,
     ChunkPasses,
@@ -49,11 +56,11 @@ class PipelinedRanks:
         self._engine = engine_of(self._plan)
         self._chunks: dict[tuple[Content, Ends], ChunkPeaks] = {}
         self._units: dict[int, Unit] = {}
+        self._alike = fewest_alike(self._plan.layout.pipeline, self._plan.batch.num_microbatches)
 
     def loads(self, rank: int) -> Loads:
         """What the rank holds as its actions run."""
-        plan = self._plan
-        return self._memo(loads, plan.layout.pipeline, plan.batch.num_microbatches, rank)
+        return self._memo(loads, self._plan.layout.pipeline, self._alike, rank)
 
     def highest(self, rank: int, placements: list[Placement], states: States) -> Live:
         """The highest of the schedule's actions, and of the optimizer's step behind them."""
