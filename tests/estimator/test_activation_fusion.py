@@ -25,12 +25,12 @@ SPEC = {
 EXPERTS = {"num_moe_experts": 4, "moe_router_topk": TOP_K}
 
 
-def kept(fused: bool, **spec: Any) -> int:
+def kept(fused: bool, switch: str = "bias_activation_fusion", **spec: Any) -> int:
     """Bytes that the layer saves."""
     job = {
         "model": {"spec": SPEC | {"activation_func": "geglu"} | spec},
         "training": {"seq_length": TOKENS, "precision": "bf16"},
-        "framework": {"name": "megatron", "bias_activation_fusion": fused},
+        "framework": {"name": "megatron", switch: fused},
     }
     plan = plan_of(Job.model_validate(job))
     assert isinstance(plan, MegatronPlan)
@@ -55,6 +55,15 @@ FACTOR = TOKENS * FFN * BF16
 def test_both_factors_are_kept(spec: dict[str, Any], factors: int) -> None:
     """Of experts also the product before it is weighted."""
     assert kept(False, **spec) - kept(True, **spec) == factors * FACTOR
+
+
+def test_squares_are_weighted_in_one_kernel() -> None:
+    """Source: megatron/core/fusions/fused_weighted_squared_relu.py (save_for_backward)."""
+    switch, squared = (
+        "use_fused_weighted_squared_relu",
+        EXPERTS | {"activation_func": "squared_relu"},
+    )
+    assert kept(False, switch, **squared) - kept(True, switch, **squared) == TOP_K * FACTOR
 
 
 def test_a_fused_clamp_keeps_nothing() -> None:

@@ -115,6 +115,7 @@ def nanotron(*parts: Any, **more: Any) -> dict[str, Any]:
     return job("nanotron", *parts, **more)
 
 
+SQUARED = {"swiglu": False, "activation_func": "squared_relu", "mtp_num_layers": 2}
 HYBRID_EP = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
 STASHED = {"expert_rank_capacity_factor": 1.5, "paged_stash": True}
 DEEP_EP = {"token_dispatcher_type": "flex"}
@@ -153,6 +154,7 @@ JOBS = [
     megatron(SPARSE, EIGHT, {"moe": {"expert_capacity_factor": 1.0}, "seq_length": 512}),
     megatron(LATENT, EIGHT, {"recompute": {"granularity": "selective"}}),
     megatron(DENSE | {"hybrid_layer_pattern": "M-M*M-M-"}, EIGHT),
+    megatron(SPARSE | SQUARED, EIGHT | {"ep": 4}),
     megatron(LEARNED, EIGHT | {"tp": 4}, {"precision": {}}, {"transformer_impl": "local"}),
     megatron(SPARSE, ZERO_3, {"precision": {"fp8_recipe": "delayed"}}),
     megatron(SPARSE, EIGHT | {"ep": 4}, {"moe": HYBRID_EP}),

@@ -158,8 +158,9 @@ class ParameterTable:
             outputs = output.dense
         if content.final_norm:
             total += self._final_norms
-        if content.mtp_layers:
-            depths = self._mtp.times(content.mtp_layers)
+        predicting = self.divided.model.mtp
+        if predicting is not None:
+            depths = self._mtp.times(predicting.built(content.mtp_layers))
             total += depths
             mtp_parameters = depths.dense + depths.expert
         return ChunkParameters(total, embedded, outputs, mtp_parameters)

@@ -79,7 +79,7 @@ def _mtp(spec: ModelSpec, kinds: tuple[tuple[Weight, ...], ...]) -> int:
         return 0
     own = sum(weight.numel for weight in mtp.weights(spec.mtp, spec.hidden_size))
     layer = sum(weight.numel for weight in kinds[spec.mtp.layer_kind])
-    return spec.mtp.num_layers * (own + layer)
+    return spec.mtp.built(spec.mtp.num_layers) * (own + layer)
 
 
 def _by_bucket(weights: Iterable[Weight]) -> dict[str, int]:

@@ -77,14 +77,15 @@ class Module:
     symbols: dict[str, int] = field(default_factory=dict)
     about: str = ""
 
-    def times(self, count: int) -> "Module":
-        """So many of this module taken as one."""
+    def times(self, count: int, built: int | None = None) -> "Module":
+        """So many of this module taken as one; `built` have weights, or all."""
+        own = count if built is None else built
         return replace(
             self,
-            parameters=self.parameters * count,
-            parameters_per_gpu=self.parameters_per_gpu * count,
+            parameters=self.parameters * own,
+            parameters_per_gpu=self.parameters_per_gpu * own,
             saved_bytes=self.saved_bytes * count,
-            children=tuple(child.times(count) for child in self.children),
+            children=tuple(child.times(count, own) for child in self.children),
             count=self.count * count,
         )
 
@@ -173,7 +174,8 @@ class _Modules:
             segments = (placed.segment for placed in self._ledger.segments(content))
             kept = next(segment.saved for segment in segments if segment.name == "mtp")
             children.append(Module("inputs kept for recompute", 0, 0, kept))
-        return _sum("multi-token prediction", children).times(content.mtp_layers)
+        depths = content.mtp_layers
+        return _sum("multi-token prediction", children).times(depths, spec.built(depths))
 
     def _layer(self, layer: Layer, *, saves: bool) -> Module:
         parts = [part for each in layer.sublayers for part in self._sublayer(each, saves=saves)]

@@ -42,6 +42,12 @@ class MultiTokenPrediction(Part):
     layer_kind: Annotated[int, Field(ge=0)]
     norms: tuple[Norm, ...]
     """Norms of the embedding, of the hidden state and before the head."""
+    repeated: bool = False
+    """All depths run the weights of one."""
+
+    def built(self, depths: int) -> int:
+        """How many have weights of their own, of so many `depths` that are trained."""
+        return min(depths, 1) if self.repeated else depths
 
 
 class Traits(Part):

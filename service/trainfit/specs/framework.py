@@ -72,6 +72,16 @@ class Megatron(Part):
         "network keeps both factors of the gate. Megatron-LM's --no-bias-swiglu-fusion, and "
         "--no-bias-gelu-fusion of other activations, which goes with --disable-bias-linear.",
     )
+    use_fused_weighted_squared_relu: bool = Field(
+        False,
+        description="One kernel squares what experts' relu leaves and weights it, which otherwise "
+        "keeps the squares as well.",
+    )
+    mtp_use_repeated_layer: bool = Field(
+        False,
+        description="All depths of multi-token prediction run the weights of one, whose "
+        "activations each keeps.",
+    )
     delay_wgrad_compute: bool = Field(
         False,
         description="Changes no memory: what weight gradients are made of waits for the exchange "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trainfit.launch.draft import Draft, Reading
-from trainfit.launch.megatron.fields import copy, put_default
+from trainfit.launch.megatron.fields import copy, put, put_default
 from trainfit.launch.megatron.hybrid import MAMBA, PATTERNS, has_latent_attention
 from trainfit.launch.megatron.layer_flags import layer_flags
 from trainfit.launch.megatron.options import Defaults
@@ -78,14 +78,18 @@ def _is_overridden(draft: Draft) -> bool:
 
 def leave_out_dimensions(reading: Reading) -> None:
     """What changes the model that the Hub describes. Where overrides name that model, they take the
-    place of all dimensions.
+    place of all dimensions. How many depths are trained is the training's, unless their layers are
+    others than the model's.
     """
+    alike = reading.get("mtp_hybrid_override_pattern") is None
     for name in (*MODEL, *EXPERTS, *LATENT_ATTENTION, *MAMBA, *PATTERNS, *OTHER_DIMENSIONS):
         setting = reading.get(name)
         if setting is None:
             continue
         if _is_overridden(reading.draft):
             reading.draft.ignore(setting)
+        elif name == "mtp_num_layers" and alike:
+            put(reading, setting, "/training/mtp/num_layers", reading.value(name) or 0)
         else:
             why = "a dimension that differs from the model's config.json is not read"
             reading.draft.leave_out(setting, why)

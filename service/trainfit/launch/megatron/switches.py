@@ -23,6 +23,8 @@ FRAMEWORK = {
     "deterministic_mode": "deterministic_mode",
     "nccl_ub": "nccl_ub",
     "fsdp_double_buffer": "fsdp_double_buffer",
+    "use_fused_weighted_squared_relu": "use_fused_weighted_squared_relu",
+    "mtp_use_repeated_layer": "mtp_use_repeated_layer",
     "delay_wgrad_compute": "delay_wgrad_compute",
     "tp_comm_overlap": "tp_comm_overlap",
     "use_transformer_engine_op_fuser": "use_transformer_engine_op_fuser",

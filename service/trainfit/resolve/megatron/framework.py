@@ -23,7 +23,7 @@ from trainfit.resolve.megatron.towers import (
 )
 from trainfit.resolve.narrow import with_wide_layers
 from trainfit.resolve.plan import Default, LeftOpen, ModelSource, Origin, TargetGpu
-from trainfit.specs.architecture import ModelSpec
+from trainfit.specs.architecture import ModelSpec, MultiTokenPrediction
 from trainfit.specs.framework import Megatron
 from trainfit.specs.job import Job
 from trainfit.specs.optimizers import OPTIMIZERS
@@ -57,6 +57,7 @@ def plan(
     framework = job.framework
     assert isinstance(framework, Megatron)
     own = conventions(job)
+    model = _predicting(job, model, framework)
     mtp_layers = _mtp_layers(job, model, findings)
     if mtp_layers and job.training.peft is not None:
         message = "multi-token prediction beside adapters is not modelled"
@@ -104,9 +105,26 @@ def _mtp_layers(job: Job, model: ModelSpec, findings: Findings) -> int:
         findings.add(
             "/training/mtp/num_layers",
             "no_mtp",
-            "the model declares no multi-token-prediction layers",
+            "the model declares no such depths, and its last layer is no whole one",
         )
     return wanted
+
+
+def _predicting(job: Job, model: ModelSpec, framework: Megatron) -> ModelSpec:
+    """The model with its depths of multi-token prediction: of one that has none they are made as
+    its last layer, if that has both attention and a feed-forward network, and all may be one that
+    is repeated. Source: gpt_layer_specs.py (get_gpt_mtp_block_spec).
+    """
+    depths, mtp = job.training.mtp, model.mtp
+    if mtp is None and depths is not None and depths.num_layers:
+        kind = model.pattern[-1]
+        if len(model.layer_kinds[kind].blocks) > 1:
+            norms = model.final_norms[:1] * 3
+            mtp = MultiTokenPrediction(num_layers=depths.num_layers, layer_kind=kind, norms=norms)
+    if mtp is None or (mtp is model.mtp and not framework.mtp_use_repeated_layer):
+        return model
+    repeated = mtp.model_copy(update={"repeated": framework.mtp_use_repeated_layer})
+    return model.model_copy(update={"mtp": repeated})
 
 
 def _defaults(job: Job, backend: str) -> dict[str, tuple[Any, Origin, str]]:

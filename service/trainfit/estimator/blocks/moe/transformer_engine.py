@@ -142,7 +142,8 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int)
         kept_rows = received
     step.grouped_linear("experts_fc1", x, projected, experts)
     kept = [step.tensor("row probabilities", kept_rows, width=routing.probability_bytes)]
-    if not (block.gated and step.run.framework.bias_activation_fusion):
+    by = step.run.framework
+    if not (by.bias_activation_fusion if block.gated else by.use_fused_weighted_squared_relu):
         name = "activation before its weight"
         kept.append(step.tensor(name, kept_rows, f, dropped_by=(ACTIVATION,)))
     y = step.tensor("activation output", received, f, dropped_by=(ACTIVATION,))

@@ -84,8 +84,9 @@ class PipelineParameters:
         if content.final_norm:
             for each in divided.model.final_norms:
                 yield from self._norm(each)
-        for _ in range(content.mtp_layers):
-            yield from self.depth()
+        if divided.model.mtp is not None:
+            for _ in range(divided.model.mtp.built(content.mtp_layers)):
+                yield from self.depth()
         if content.output_layer:
             rows, copied = divided.vocabulary_rows, content.head_copy
             for weight in head.weights(divided.model.output_layer, rows, copy_of_embedding=copied):
