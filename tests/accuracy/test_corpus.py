@@ -30,6 +30,9 @@ def rows(file: Path) -> list[Row]:
     return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
 
 
+SUPPORTED_SINCE = ("nemotron-nas", "phi3_v")
+"""Types of rows without a count that are read by now; tests/catalog holds their checkpoints'."""
+
 COUNTED = [
     pytest.param(row, file.parent, id=row["hf_id"])
     for file in (CORPUS / "parameter_counts.jsonl", DATA / "transformers_counts.jsonl")
@@ -40,7 +43,7 @@ UNSUPPORTED = [
     pytest.param(row, file.parent, id=row["hf_id"])
     for file in (CORPUS / "parameter_counts.jsonl", DATA / "transformers_counts.jsonl")
     for row in rows(file)
-    if row["status"] == "unsupported"
+    if row["status"] == "unsupported" and row["model_type"] not in SUPPORTED_SINCE
 ]
 STAGES = [
     pytest.param(row, id=model_and_layout(row))

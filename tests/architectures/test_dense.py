@@ -124,6 +124,27 @@ def test_hrm_text_counts_each_stack_once_however_often_it_runs() -> None:
     assert count_parameters(once).total == count_parameters(often).total
 
 
+SECOND = "block_configs/1/attention"
+NO_SQUARES = "embd_layer/use_hd_transform"
+
+
+def of_blocks(attention: dict[str, Any], ffn: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A model whose second layer has these parts."""
+    whole = {"attention": {"n_heads_in_group": 8}, "ffn": {"ffn_mult": 5.25}}
+    second = {"attention": attention, "ffn": ffn or {"ffn_mult": 0.5}}
+    blocks = [whole, second]
+    return {"model_type": "nemotron-nas", "num_hidden_layers": 2, "block_configs": blocks}
+
+
+def test_layers_without_attention_have_no_norm_before_it() -> None:
+    """Widths are rounded up to multiples of 256."""
+    spec = parse_config(of_blocks({"no_op": True}))
+    whole, narrow = (spec.layer_kinds[kind] for kind in spec.pattern)
+    assert [len(each.sublayers) for each in (whole, narrow)] == [2, 1]
+    widths = [each.ffn for each in (*whole.blocks, *narrow.blocks) if isinstance(each, Mlp)]
+    assert widths == [28672, 2816]
+
+
 @pytest.mark.parametrize(
     ("config", "key"),
     [
@@ -135,6 +156,12 @@ def test_hrm_text_counts_each_stack_once_however_often_it_runs() -> None:
         ({"model_type": "exaone4", "sliding_window_pattern": 0.5}, "sliding_window_pattern"),
         ({"model_type": "hrm_text", "L_cycles": 10**9}, "H_cycles"),
         ({"model_type": "doge", "is_moe": True, "num_experts": -1}, "num_experts"),
+        ({"model_type": "nemotron-nas", "block_configs": [{}]}, "block_configs"),
+        (of_blocks({"replace_with_linear": True}), f"{SECOND}/replace_with_linear"),
+        (of_blocks({"n_heads_in_group": 3}), f"{SECOND}/n_heads_in_group"),
+        (of_blocks({"n_heads_in_group": 8, "num_sink_tokens": 4}), f"{SECOND}/num_sink_tokens"),
+        (of_blocks({"no_op": True}, {"no_op": True}), "block_configs/1/ffn"),
+        ({"model_type": "phi3_v", "embd_layer": {"use_hd_transform": False}}, NO_SQUARES),
         ({"model_type": "llama", "attention_bias": "yes"}, "attention_bias"),
         ({"model_type": "llama", "hidden_size": None}, "hidden_size"),
     ],

@@ -151,6 +151,9 @@ WITHOUT_A_ROW = {
     "gemma4_unified_assistant": "a draft of another model's tokens",
     "glm5_next_text": "the text section of glm5_next",
     "hrm_text": "a list of layers cannot show its cycles; test_dense.py counts its stacks",
+    "internlm": "its class stands in the model's repository; it is Llama's with biases",
+    "nemotron-nas": "its class stands in the model's repository; tests/catalog counts a checkpoint",
+    "phi3_v": "its class stands in the model's repository; tests/catalog counts a checkpoint",
     "mimo": "its class stands in the model's repository; it is Qwen2's, of which there are rows",
 }
 """Types of which no model was counted, and why not."""

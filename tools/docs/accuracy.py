@@ -182,6 +182,7 @@ WHY_SKIPPED = {
     "the same measurement": "the same measurement as another row, with more micro-batches",
     "refused: /framework": "the framework is not modelled",
     "refused, as it should be": "an architecture without a count, refused by name",
+    "supported, and": "the model is read, and the row has no count to compare with",
     "refused: ": "the run uses an option that is refused",
     "a job has no field for": "the run uses an option that a job has no field for",
     "the framework ": "the framework is not modelled",

@@ -165,6 +165,12 @@ class Config:
             raise self.error(key, "must be an object")
         return Config(value, f"{self.path}/{key}")
 
+    def sections(self, key: builtins.str) -> Sequence["Config"]:
+        """The objects of a list."""
+        entries = {str(index): entry for index, entry in enumerate(self.list(key))}
+        listed = Config(entries, f"{self.path}/{key}")
+        return [listed.section(index) for index in entries]
+
     def _value(self, key: builtins.str, default: Any) -> Any:
         value = self.values.get(key, default)
         if value is MISSING:

@@ -785,6 +785,13 @@ FAMILIES: Mapping[str, Family] = {
     "inkling_text": Family("inkling", Implementation(router_dtype="fp32", ep_plan=True)),
     "instructblip": Family("multimodal.blip", OF_ITS_TEXT),
     "instructblipvideo": Family("multimodal.blip", OF_ITS_TEXT),
+    "internlm": Family(
+        Decoder(
+            dims={**LLAMA_7B, "vocab_size": 103168, "attention_bias": True},
+            aliases={"bias": "attention_bias"},
+        ),
+        AS_LLAMA,
+    ),
     "internlm2": Family(
         Decoder(
             dims={**LLAMA_7B, "vocab_size": 103168, "attention_bias": True},
@@ -1027,6 +1034,7 @@ FAMILIES: Mapping[str, Family] = {
         Implementation(partial_rotary=True, tp_plan=True),
         activation="relu2",
     ),
+    "nemotron-nas": Family("nemotron_nas", AS_LLAMA),
     "nemotron_h": Family(
         "nemotron_h",
         Implementation(norm_scale_dtype="fp32", router_dtype="fp32", ep_plan=True),
@@ -1076,6 +1084,7 @@ FAMILIES: Mapping[str, Family] = {
         ),
         Implementation(packed_qkv=True, partial_rotary=True),
     ),
+    "phi3_v": Family("multimodal.phi3", Implementation(packed_qkv=True, partial_rotary=True)),
     "phi4_multimodal": Family(
         "multimodal.phi4", Implementation(packed_qkv=True, partial_rotary=True)
     ),
