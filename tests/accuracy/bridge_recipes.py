@@ -35,7 +35,7 @@ TASKS = {
 }
 PRECISIONS = {
     r"bf16": ("bf16",),
-    r"mxfp8|fp8[-_ ]?mx": ("fp8_mx",),
+    r"mxfp8|fp8[-_ ]?mx|fp8-blockwise/mx": ("fp8_mx",),
     r"nvfp4|fp4": ("nvfp4",),
     r"fp8[-_ ]?cs": ("fp8_cs",),
     r"fp8[-_ ]?(sc|bs)": ("fp8_sc",),
@@ -174,14 +174,15 @@ def checked(job: Job) -> Job:
 
 
 def _of_row(row: Row) -> list[Row] | None:
-    """The recipes that a row can be of: the preset's, or those of its table's release with the
-    table's layout; where none has it, those of the first later release that has, since tables are
-    measured anew as recipes change; where no release has it, those that its launcher makes.
+    """The recipes that a row can be of, the likeliest last: the preset's, or those of its table's
+    release with the table's layout, of which later releases have kept the best; where none has it,
+    those of the first later release that has, since tables are measured anew as recipes change;
+    where no release has it, those that its launcher makes.
     """
     if row["id"].startswith("bridge-preset-"):
         name = row["id"].removeprefix("bridge-preset-")
         return [each for each in _recipes() if name in each.get("names", ())] or None
-    if not row["id"].startswith("bridge-perf-"):
+    if not row["id"].startswith(("bridge-perf-", "bridge-tab-")):
         return None
     precisions = _precisions(row["training"]["precision"])
     own = _of_release(row, precisions)
@@ -190,7 +191,7 @@ def _of_row(row: Row) -> list[Row] | None:
     for of_release in (own, *_of_later_releases(row, precisions)):
         alike = [each for each in of_release if _layout(each) == _layout_of(row)]
         if alike:
-            return sorted(alike, key=lambda each: -precisions.index(each["precision"]))
+            return sorted(alike, key=lambda each: (_rank(each, precisions), max(each["releases"])))
     return [_launched(row, (own, *_of_later_releases(row, precisions)))]
 
 
@@ -228,6 +229,11 @@ def _launched(row: Row, releases: Iterable[list[Row]]) -> Row:
 def _shards(recipe: Row) -> bool:
     """Whether Megatron-FSDP shares out the weights."""
     return "data_parallel_sharding_strategy" in recipe
+
+
+def _rank(recipe: Row, precisions: tuple[str, ...]) -> int:
+    """What a table is likelier to mean by its precision is higher."""
+    return -precisions.index(recipe["precision"])
 
 
 def _of_release(row: Row, precisions: tuple[str, ...]) -> list[Row]:
@@ -313,7 +319,7 @@ def _job(row: Row, recipe: Row) -> Job:
             "global_batch_size": row["training"]["global_batch"],
             "precision": {"gradients": recipe.get("main_grads_dtype", gradients)},
             "loss": {"cross_entropy": _loss(recipe)},
-            "attention": {"backend": backend_of(row["training"]["attention"])},
+            "attention": {"backend": backend_of(row["training"].get("attention"))},
         },
         "framework": {"name": "megatron"},
         "gpu": gpu_of(row),

@@ -15,7 +15,7 @@ def card_of(gpu: dict[str, Any]) -> Gpu | None:
     because one name is sold in several sizes.
     """
     name = re.sub(r"\(.*\)| x\d+$", "", gpu["type"]).strip()
-    memory = gpu["memory_gb"]
+    memory = gpu.get("memory_gb")
     for spelling in (f"{name}-{memory}GB", name):
         card = _known(spelling)
         if card is not None and (memory is None or abs(card.marketing_gb / memory - 1) < 0.1):

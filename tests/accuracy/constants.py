@@ -24,7 +24,7 @@ from trainfit.questions.estimate import plan_of
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.plan import Plan
 from trainfit.steptime import StepTime, Surroundings, step_time
-from trainfit.steptime.kernels import SOFTMAX_WIDTH, SOFTMAX_WIDTH_FLASH2
+from trainfit.steptime.kernels import SOFTMAX_WIDTH_FLASH2
 
 
 class Run(NamedTuple):
@@ -136,9 +136,7 @@ SHARED = {"B300": "B200", "GB200": "B200"}
 too few runs for bf16 of its own."""
 
 HEAD = 128
-SLOWER = (2 * HEAD + SOFTMAX_WIDTH_FLASH2) / (2 * HEAD + SOFTMAX_WIDTH)
-"""What FlashAttention-2 reaches at most, beside the softmax, of what the latest kernels do: with
-heads of 128 features it is no faster."""
+"""Features of heads with which FlashAttention-2 is no faster than the latest kernels are."""
 MOST = 0.87 / 1.006
 """The most of a card's bf16 peak that products reach in microbenchmarks, with room for the third
 digit of each constant."""
@@ -287,7 +285,9 @@ def bounds(runs: Sequence[Run]) -> list[Bound]:
         )
         found[grouped,] = Bound({grouped: 1.0}, 0.0)
         found[host, of_experts] = Bound({host: 1.0, of_experts: -1.0}, 0.0)
-        found[flash2, attention] = Bound({flash2: 1.0, attention: -1.0}, log(SLOWER))
+        latest = 2 * HEAD + run.on.gpu.reach.softmax_width
+        slower = (2 * HEAD + SOFTMAX_WIDTH_FLASH2) / latest
+        found[flash2, attention] = Bound({flash2: 1.0, attention: -1.0}, log(slower))
         found[bf16, products] = Bound({bf16: 1.0, products: 1.0}, log(MOST))
     return list(found.values())
 

@@ -16,9 +16,6 @@ from trainfit.specs.precision import Precision
 
 Row = dict[str, Any]
 
-READ = ("GPT-OSS-120B", "Llama-3-70B", "Qwen3-30B-A3B")
-"""Models whose recipes were read."""
-
 MISPRINTED = (
     "bridge-perf-165-LLAMA3_70B-GB300-NVFP4",
     "bridge-perf-167-LLAMA3_70B-GB300-MXFP8",
@@ -28,19 +25,17 @@ and 5 chunks per rank, as in the tables before and after it. They stand above th
 model in fp8, which has their micro-batches of 2."""
 
 RECOMPUTED = re.compile(r"bridge-perf-\d+-GPT-(GB200|B200|H100)-BF16")
-"""Rows of recipes that recompute layernorm and moe_act; the others of `READ` recompute nothing."""
+"""Rows of recipes that recompute layernorm and moe_act."""
 
 
 def completed(row: Row, job: Job) -> Job:
     """The job of a row of a table, with what its recipe adds: a fused loss, gradients in bf16,
     weights of linears in fp8 or fp4 only where the recipe gathers them so, and selective recompute.
     """
-    if not row["id"].startswith("bridge-perf-"):
+    if not row["id"].startswith(("bridge-perf-", "bridge-tab-")):
         return job
     if row["id"] in MISPRINTED:
         raise UnusableRowError("the recipe of its release says other than the row")
-    if row["model"]["name"] not in READ:
-        return job
     precision = job.training.precision
     assert isinstance(precision, Precision)
     values: Row = {

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.accuracy import bridge_recipes, measured, published_runs, schemas
+from tests.accuracy import bridge_recipes, measured, published_runs, schemas, throughput
 from tests.accuracy.__main__ import main
 from tests.accuracy.cards import card_of
 from tests.accuracy.outcomes import NotStatedError, Speed
@@ -304,6 +304,22 @@ def test_a_layout_that_no_recipe_has_was_given_to_the_launcher() -> None:
     for name in ("246-DeepSeekV3-GB200-FP8-MX", "165-LLAMA3_70B-GB300-NVFP4"):
         with pytest.raises(NotStatedError, match="says other than the row"):
             bridge_recipes.job_of(published(f"bridge-perf-{name}"))
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("bridge-perf-001-DeepSeekV3-GB300-MXFP8", "cuda_graph_impl='full_iteration'"),
+        ("bridge-perf-042-DeepSeekV3-GB200-MXFP8", "cuda_graph_impl='full_iteration'"),
+        ("bridge-perf-216-DeepSeekV3-GB200-MXFP8", "flex_dispatcher_backend='hybridep'"),
+    ],
+    ids=["one", "that later releases keep", "as on its card"],
+)
+def test_what_is_timed_is_the_recipe_of_a_row(name: str, said: str) -> None:
+    """With the depth of multi-token prediction that DeepSeek-V3's count of FLOPs has, too."""
+    job = throughput.job_of(published(name))
+    assert "mtp_num_layers=1" in repr(job.model)
+    assert said in repr(job)
 
 
 def test_adapters_of_a_table_are_what_its_parameters_count() -> None:

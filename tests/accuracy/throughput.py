@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.accuracy import bridge_recipes, measured, performance_recipes
-from tests.accuracy.outcomes import Speed, UnusableRowError, speed
+from tests.accuracy.outcomes import NotStatedError, Speed, UnusableRowError, speed
 from trainfit.catalog.speed import clusters, stacks
 from trainfit.questions.estimate import MEMOS, plan_of
 from trainfit.resolve.plan import Plan
@@ -101,7 +101,29 @@ def _nanotron_flops(model: Row, training: Row) -> float:
 
 
 def job_of(row: Row) -> Job:
-    """The job of a run of any of the frameworks."""
+    """The job of a run of any of the frameworks: as the recipe of a row of Megatron-Bridge's tables
+    has it, where it is known which, else as the row has it.
+    """
+    return _of_recipe(row) or _of_row(row)
+
+
+def _of_recipe(row: Row) -> Job | None:
+    """By the recipe of a table's release, unless the table was measured with another."""
+    if row["id"] in performance_recipes.MISPRINTED:
+        raise UnusableRowError("the recipe of its release says other than the row")
+    try:
+        job = bridge_recipes.job_of(row)
+    except NotStatedError:
+        return None
+    if job is None:
+        return None
+    document = job.model_dump(exclude_unset=True)
+    document["gpu"] = _card(row)
+    return Job.model_validate(document)
+
+
+def _of_row(row: Row) -> Job:
+    """By what a row says, and by what its software does where it says nothing."""
     switches = bridge_recipes.switches(row)
     row = copy.deepcopy(row)
     framework, training, layout = row["framework"], row["training"], row["parallelism"]
@@ -145,7 +167,7 @@ def job_of(row: Row) -> Job:
             "tp_comm_overlap": _overlaps_tensors(row, precision),
         }
     if row["family"] == "bridge" and row["model"]["experts"]:
-        _add_recipe(row, document, framework)
+        _add_experts(row, document)
     if row["framework"] == "megatron":
         document["framework"] |= switches
     return Job.model_validate(document)
@@ -188,44 +210,18 @@ def surroundings_of(row: Row, plan: Plan) -> Surroundings | None:
     return Surroundings(usual.gpu, stack, cluster)
 
 
-RECOMPUTED = {
-    "H100": ("mla_up_proj", "mlp"),
-    "B200": ("mla_up_proj",),
-    "B300": ("mla_up_proj",),
-    "GB200": ("mla_up_proj",),
-}
-"""What Megatron-Bridge's recipes of DeepSeek-V3 run again, by GPU."""
+RECOMPUTED = {"GB200": ("mla_up_proj",), "GB300": ("moe_act",)}
+"""What Megatron-Bridge 25.11 runs again of DeepSeek-V3, by GPU."""
 
 
-def _add_recipe(row: Row, document: Row, release: str) -> None:
-    """What Megatron-Bridge's recipes say of experts and its tables do not: tokens travel by DeepEP
-    or HybridEP, which send the same; but with Qwen3-235B on H100, and where tokens are dropped, by
-    an all-to-all. Source: src/megatron/bridge/perf_recipes (deepseek, qwen, gpt_oss); of dropped
-    tokens apply_moe_token_drop of v0.1.0rc4.
+def _add_experts(row: Row, document: Row) -> None:
+    """What Megatron-Bridge 25.11's recipes of DeepSeek-V3 say of experts, of which its tables have
+    other stages, and no multi-token prediction (scripts/performance/configs/deepseek at v0.2.0).
     """
-    model, gpu = row["model"]["name"], row["gpu"]["type"]
     training = document["training"]
-    moe = training.setdefault("moe", {})
-    framework = document["framework"]
-    if whole := _is_graphed(row, release, training["precision"]):
-        framework["cuda_graph_impl"] = "full_iteration"
-    framework["overlap_moe_expert_parallel_comm"] = whole or _overlaps_experts(row, release)
-    if "token-drop" in row["notes"]:
-        moe |= {"expert_capacity_factor": 1.0, "pad_expert_input_to_capacity": True}
-    elif not (model.startswith("Qwen3-235B") and gpu == "H100"):
-        moe |= {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
-    if model == "DeepSeek-V3" and gpu in RECOMPUTED and not training.get("recompute"):
-        training["recompute"] = {"granularity": "selective", "modules": RECOMPUTED[gpu]}
-
-
-def _overlaps_experts(row: Row, release: str) -> bool:
-    """Whether tokens of one micro-batch travel while another is computed where launches are not
-    graphed: on H100 with Qwen3-235B, and with DeepSeek-V3 in 25.09, where no tokens are dropped
-    (a2a_1f1b of scripts/performance/configs/deepseek at 27dfb3df3c2c).
-    """
-    model = row["model"]["name"]
-    early = model == "DeepSeek-V3" and "25.09" in release
-    return row["gpu"]["type"] == "H100" and (model.startswith("Qwen3-235B") or early)
+    training["moe"] = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
+    modules = RECOMPUTED[row["gpu"]["type"]]
+    training["recompute"] = {"granularity": "selective", "modules": modules}
 
 
 def _overlaps_tensors(row: Row, precision: Any) -> bool:
@@ -237,16 +233,6 @@ def _overlaps_tensors(row: Row, precision: Any) -> bool:
         return False
     by_nvidia = row["family"] in ("bridge", "nemo-table", "nemo-longseq")
     return by_nvidia and precision != {"fp4_recipe": "nvfp4"}
-
-
-def _is_graphed(row: Row, release: str, precision: Any) -> bool:
-    """Whether a graph holds the whole iteration, and tokens travel beside the computation: since
-    26.06 in MXFP8 with Qwen3 and DeepSeek-V3, where stages are cut into chunks or there is one.
-    """
-    model, layout = row["model"]["name"], row["parallelism"]
-    late = re.search(r"26\.0[68]", release) is not None
-    named = model.startswith(("Qwen3", "DeepSeek-V3")) and precision == {"fp8_recipe": "mxfp8"}
-    return late and named and (layout["pp"] == 1 or bool(layout["vpp"]))
 
 
 def _card(row: Row) -> str:

@@ -30,3 +30,20 @@ def test_narrow_heads_reach_less_of_attention(flash2: bool, narrow: int, wide: i
         return TOKENS * heads * features * LENGTH / attention_seconds(demand, there)
 
     assert reached(128) / reached(64) == pytest.approx(wide / narrow, rel=0.12)
+
+
+def test_exponentials_hold_up_attention_in_fp8() -> None:
+    """With heads of 192 and 128 features a GB300 was 1.35 times as fast as a GB200, whose
+    exponentials are half as fast (NVIDIA's blog: Making Softmax More Efficient with NVIDIA
+    Blackwell Ultra).
+    """
+    execution = Execution("mxfp8", overlaps_experts=False, adds_apart=False, launches_experts=False)
+    demand = AttentionDemand(TOKENS, 128, 192 + 128, LENGTH)
+
+    def seconds(card: str) -> float:
+        gpu = gpu_speeds()[card]
+        gpu = replace(gpu, reach=replace(gpu.reach, attention=0.5))
+        narrow = execution._replace(narrow_attention=True)
+        return gpu.bf16_flops * attention_seconds(demand, rates(gpu, stacks()["megatron"], narrow))
+
+    assert seconds("GB200") / seconds("GB300") == pytest.approx(1.35, rel=0.08)

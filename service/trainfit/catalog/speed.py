@@ -20,10 +20,15 @@ from trainfit.catalog.gpus import find_gpu
 class KernelEfficiency:
     """What kernels reach of a GPU's dense peaks and of its memory's bandwidth, as ratios: products
     in bf16 and in fp8, attention (of the bf16 peak) by the fastest kernel and by FlashAttention-2,
-    and what only reads and writes memory.
+    and what only reads and writes memory. The softmax of a score takes as long as the products of
+    so many features of a head (`softmax_width`), of two FLOP in bf16 each: a multiprocessor of H100
+    runs 4,096 FLOP and 16 exponentials a clock, of A100 and MI300X half as many FLOP, of B200 twice
+    as many, of B300 those and 32 exponentials (2407.08608; FlashAttention-4, together.ai; NVIDIA's
+    blog on Blackwell Ultra).
     """
 
     name: str
+    softmax_width: int
     bf16: float
     fp8: float | None
     attention: float

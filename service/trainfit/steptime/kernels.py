@@ -44,13 +44,16 @@ same layout, and 7 % on 128 B200 (Megatron-Bridge's performance summary, 26.02.0
 add to both."""
 BACKWARD_OF_ATTENTION = 2.5
 """Products of attention's backward to those of its forward: five to two (2205.14135)."""
-SOFTMAX_WIDTH = 128
-"""Features of a head whose products take as long as the softmax of their scores: an H100 runs 256
-FLOP of bf16 products in the time of one exponential, two for each feature (2407.08608)."""
 SOFTMAX_WIDTH_FLASH2 = 40
-"""The same of FlashAttention-2, whose products are slower: with heads of 64 features it reaches 284
-TFLOP/s on an H100, with 128 319; without causality 321 and 368 (2407.08608, figure 5, 4,096
-tokens), as 36 and 44 features would have it."""
+"""Features of a head whose products take as long as the softmax of their scores in
+FlashAttention-2, whose products are slow: with heads of 64 features it reaches 284 TFLOP/s on an
+H100, with 128 319; without causality 321 and 368 (2407.08608, figure 5, 4,096 tokens), as 36 and 44
+features would have it."""
+NARROW_ATTENTION = 0.5
+"""What products of attention take in fp8, to those in bf16. Its softmax takes as long: so with
+heads of 192 and 128 features a GB300 is 1.4 times as fast as a GB200, whose exponentials are half
+as fast, where NVIDIA measured 1.35 (its blog: Making Softmax More Efficient with NVIDIA Blackwell
+Ultra). What is cast for it is not counted."""
 SCORE_PASSES = 5
 """Times that unfused attention reads or writes its scores, one way; in backward, as often again."""
 
@@ -58,7 +61,8 @@ SCORE_PASSES = 5
 class Rates(NamedTuple):
     """What kernels reach: FLOP per second of products in bf16 and of narrow ones, where there
     are any, of `narrow_bytes` an element, and of attention, whose softmax takes as long as so many
-    features of a head; bytes per second of memory. Casting an element to be narrow moves `cast`
+    features of a head, and whose products take so much of what they do in bf16
+    (`attention_products`); bytes per second of memory. Casting an element to be narrow moves `cast`
     bytes; products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a
     weight is written and read before it is added. Of products that were measured it has how much
     longer they took.
@@ -70,6 +74,7 @@ class Rates(NamedTuple):
     cast: float
     attention: float
     softmax_width: int
+    attention_products: float
     memory: float
     multiprocessors: int
     grouped: float
@@ -114,7 +119,8 @@ def rates(
         float(COPIES["nvfp4"]) if four else BYTE,
         0 if recipe is None else CASTS[recipe],
         gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
-        SOFTMAX_WIDTH_FLASH2 if stack.flash2 else SOFTMAX_WIDTH,
+        SOFTMAX_WIDTH_FLASH2 if stack.flash2 else reach.softmax_width,
+        NARROW_ATTENTION if execution.narrow_attention and gpu.fp8_flops else 1.0,
         memory,
         gpu.multiprocessors,
         stack.grouped,
@@ -177,7 +183,8 @@ def attention_seconds(attention: AttentionDemand, rates: Rates) -> float:
     queries, heads, widths, keys, _, score_bytes = attention
     if not score_bytes:
         scores = queries * heads * attention.span
-        return 2 * scores * (widths + rates.softmax_width) / rates.attention
+        width = widths * rates.attention_products + rates.softmax_width
+        return 2 * scores * width / rates.attention
     scores = score_bytes * queries * heads * keys
     moved = SCORE_PASSES * scores / rates.memory
     return 2 * queries * heads * widths * keys / rates.bf16 + moved

@@ -83,7 +83,7 @@ class Execution(NamedTuple):
     of a step launched by one graph (`replays`); what tensor-parallel ranks exchange cut into parts
     that travel beside the products that make or read them (`overlaps_tensors`); experts whose rows
     are as many whatever the router chooses, so that the host need not wait to learn their number
-    (`knows_rows`).
+    (`knows_rows`); attention that multiplies in fp8 (`narrow_attention`).
     """
 
     narrow: Narrow | None
@@ -93,6 +93,7 @@ class Execution(NamedTuple):
     replays: bool = False
     overlaps_tensors: bool = False
     knows_rows: bool = False
+    narrow_attention: bool = False
 
 
 class Ledger(Segments, Protocol):

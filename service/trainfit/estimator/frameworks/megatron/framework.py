@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
@@ -57,23 +58,34 @@ def ledger(plan: MegatronPlan, *, symbolic: bool = False) -> MegatronLedger:
 
 def execution(plan: MegatronPlan) -> Execution:
     """TransformerEngine's grouped linear launches a product for each expert
-    (module/grouped_linear.py). Where experts are padded to their capacity, the dispatcher knows
-    their rows without asking the GPU (transformer/moe/token_dispatcher.py, drop_and_pad).
+    (module/grouped_linear.py), its fused grouped MLP one kernel for all. Where experts are padded
+    to their capacity, the dispatcher knows their rows without asking the GPU, and where a rank has
+    room for so many, the fused kernels need not know them (transformer/moe/token_dispatcher.py,
+    drop_and_pad and _HybridEPManager).
     """
+    routing, fused = plan.routing, plan.framework.use_transformer_engine_op_fuser
+    roomy = fused and routing.rank_capacity_factor > 0
     return Execution(
         narrow=plan.step.narrow_recipe,
         overlaps_experts=plan.framework.overlap_moe_expert_parallel_comm,
         adds_apart=not plan.framework.gradient_accumulation_fusion,
-        launches_experts=True,
+        launches_experts=not roomy,
         replays=plan.framework.cuda_graph_impl == "full_iteration",
         overlaps_tensors=plan.framework.tp_comm_overlap,
-        knows_rows=plan.routing.pad_to_capacity,
+        knows_rows=routing.pad_to_capacity or roomy,
+        narrow_attention=plan.step.attention is not None,
     )
 
 
 def shared_ledger(plan: MegatronPlan, memo: Memo) -> MegatronLedger:
-    """The ledger of the smallest ep that leaves the same behind."""
-    return memo(MegatronLedger, with_least_ep(run_of(plan)))
+    """The ledger of the smallest ep that leaves the same behind, of the rows that arrive: kernels
+    read where rows end (use_transformer_engine_op_fuser, which room on a rank asks for), so that
+    room that none fills takes no time.
+    """
+    run = run_of(plan)
+    if run.routing.rank_capacity_factor:
+        run = run._replace(routing=replace(run.routing, rank_capacity_factor=0.0))
+    return memo(MegatronLedger, with_least_ep(run))
 
 
 def state_traffic(plan: MegatronPlan) -> StateTraffic:
