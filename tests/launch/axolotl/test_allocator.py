@@ -1,0 +1,33 @@
+"""How a command of axolotl's sets PyTorch's allocator up."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.launch.launches import launch_of, read
+
+CONFIG = """
+base_model: Qwen/Qwen3-8B
+sequence_len: 4096
+micro_batch_size: 1
+bf16: true
+"""
+COMMAND = "axolotl train a.yaml"
+MODULE = "accelerate launch --num_processes 1 -m axolotl.cli.train a.yaml"
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "grows"),
+    [
+        (COMMAND, {}, True),
+        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}, False),
+        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128"}, None),
+        (MODULE, {}, None),
+    ],
+)
+def test_its_command_has_segments_grow_where_no_variable_says_otherwise(
+    words: str, environment: dict[str, str], grows: bool | None
+) -> None:
+    one = {"parallelism": {"num_gpus": 1}}
+    asked = launch_of({"a.yaml": CONFIG}, words.split(), env=environment, overrides=one)
+    assert read(asked).fields().get("/framework/expandable_segments") is grows
