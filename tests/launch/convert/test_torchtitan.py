@@ -28,12 +28,16 @@ Part = dict[str, Any]
 SPLIT_BY_FILE = {"pipeline_model_parallel_layout", "num_layers_in_first_pipeline_stage"}
 
 
+FRAMEWORK: Part = {"name": "torchtitan", "expandable_segments": True}
+"""As torchtitan's script has segments, which starts each launch that is read back."""
+
+
 def job_of(**parts: Any) -> Job:
     return Job.model_validate(
         {
             "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
             "parallelism": {"num_gpus": 16},
-            "framework": {"name": "torchtitan"},
+            "framework": FRAMEWORK,
         }
         | parts
     )
@@ -136,7 +140,7 @@ TRAININGS: st.SearchStrategy[Part] = st.fixed_dictionaries(
 )
 FRAMEWORKS = st.fixed_dictionaries(
     {
-        "name": st.just("torchtitan"),
+        **{name: st.just(value) for name, value in FRAMEWORK.items()},
         "compile": FLAG,
         "loss_parallel": FLAG,
         "fsdp_reshard_after_forward": st.sampled_from(("default", "always", "never")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from trainfit.launch.allocator import grows_segments
 from trainfit.launch.draft import Draft
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import TrainingProgram
@@ -22,8 +23,12 @@ TURBO = "primus_turbo"
 def read_torchtitan(
     program: TrainingProgram, settings: Mapping[str, Setting], draft: Draft, release: str
 ) -> None:
-    """Put what an experiment says together into a draft, as this release of torchtitan has it."""
+    """Put what an experiment says together into a draft, as this release of torchtitan has it. What
+    starts Primus sets nothing of PyTorch's allocator; an experiment alone leaves it open.
+    """
     read_written(program, list(_of_torchtitan(settings, draft)), draft, release)
+    if not grows_segments(program.environment, draft) and program.name is not None:
+        draft.default("/framework/expandable_segments", False, "PyTorch")
 
 
 def _of_torchtitan(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Setting]:

@@ -76,14 +76,24 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Read a launch as the release of this name takes it; unset: as each that has its keys."""
     options = command_line_settings(program)
     file = config_file(program, options)
-    read_written(
+    run = read_written(
         program, [*(file_settings(file) if file is not None else ()), *options], draft, version
     )
+    _put_allocator(run)
+
+
+def _put_allocator(run: TorchtitanRun) -> None:
+    """Its script, which starts a file that is sent alone, may have segments grow."""
+    by_command = run.program.name is not None and not is_started_by_script(run.program)
+    whose = "PyTorch" if by_command else run.whose
+    grows = run.release.grows_segments and not by_command
+    if grows or not grows_segments(run.program.environment, run.draft):
+        run.draft.default("/framework/expandable_segments", grows, whose)
 
 
 def read_written(
     program: TrainingProgram, written: Sequence[Setting], draft: Draft, version: str | None
-) -> None:
+) -> TorchtitanRun:
     """Read what is written under torchtitan's keys; what is written later counts."""
     release = release_named(version) if version is not None else _possible(written, draft)
     settings = _under_one_name(written, release if version is not None else None, draft)
@@ -112,6 +122,7 @@ def read_written(
     _validation(run)
     _of_release(run)
     run.reading.close(table_of(__package__), run.idle)
+    return run
 
 
 def _possible(written: Sequence[Setting], draft: Draft) -> TorchtitanRelease:
@@ -341,7 +352,7 @@ def _validation(run: TorchtitanRun) -> None:
 
 
 def _of_release(run: TorchtitanRun) -> None:
-    """What a release does whatever its keys say, and what torchtitan's script sets."""
+    """What a release does whatever its keys say."""
     release, draft = run.release, run.draft
     if release.repeats_kv:
         draft.default("/training/attention/repeats_kv", True, run.whose)
@@ -353,8 +364,3 @@ def _of_release(run: TorchtitanRun) -> None:
         draft.default("/framework/fuse_qkv", True, run.whose)
     if release.collects_outputs:
         draft.default("/framework/collect_outputs", True, run.whose)
-    by_command = run.program.name is not None and not is_started_by_script(run.program)
-    whose = "PyTorch" if by_command else run.whose
-    grows = release.grows_segments and not by_command
-    if grows or not grows_segments(run.program.environment, draft):
-        draft.default("/framework/expandable_segments", grows, whose)
