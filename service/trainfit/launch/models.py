@@ -177,9 +177,13 @@ def _has_states(config: Mapping[str, Any]) -> bool:
     return named or any(name.startswith(OF_STATES) for name in config)
 
 
+TOWERS = ("vision_config", "audio_config", "img_processor")
+"""Keys of a config.json that describe what sees or hears, the last of Phi-3-vision."""
+
+
 def has_tower(config: Mapping[str, Any] | None) -> bool:
     """Whether a config.json is of a model that sees or hears."""
-    return config is not None and not config.keys().isdisjoint(("vision_config", "audio_config"))
+    return config is not None and not config.keys().isdisjoint(TOWERS)
 
 
 def config_of(draft: Draft) -> dict[str, Any] | None:
