@@ -111,7 +111,6 @@ def test_layouts(
             "moe/expert_capacity_factor",
             "needs a capacity factor",
         ),
-        ({"mtp": {"num_layers": 1}}, {}, "mtp/num_layers", "declares no"),
         (
             {"recompute": {"granularity": "full"}, "offload_modules": ["core_attn"]},
             {},

@@ -179,7 +179,13 @@ TO_LAUNCH_EXAMPLES: dict[str, Example] = {
     },
     "torchtitan": {
         "summary": "Llama-3.1-8B in torchtitan's keys",
-        "value": {"job": TORCHTITAN_8B, "to": "torchtitan"},
+        "value": {
+            "job": {
+                **TORCHTITAN_8B,
+                "framework": {**TORCHTITAN_8B["framework"], "expandable_segments": True},
+            },
+            "to": "torchtitan",
+        },
     },
 }
 LOG_EXAMPLES: dict[str, Example] = {

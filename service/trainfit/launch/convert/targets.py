@@ -28,12 +28,13 @@ class WrittenLaunch:
 
 
 def write(job: Job, to: LaunchTarget) -> WrittenLaunch:
-    """The job in the keys of a framework. Read back with the same number of GPUs it is the same.
+    """The job in the keys of a framework. Read back with the same number of GPUs it is the same;
+    segments that may grow or not do, as is expected.
 
     Raises RefusedError with every field that those keys cannot say.
     """
     launch = WRITERS[to](job)
-    if not job.framework.expandable_segments:
+    if job.framework.expandable_segments is False:
         return launch
     return replace(launch, environment={ALLOCATOR: "expandable_segments:True"})
 
