@@ -16,9 +16,9 @@ LOGITS = TOKENS * ROWS
 """Elements, of so large a vocabulary that a step is at its highest over them."""
 
 
-def policy(by: str = "verl", **loss: Any) -> MegatronPlan:
+def policy(by: str = "verl", rows: int = ROWS, samples: int = 1, **loss: Any) -> MegatronPlan:
     loss = {"objective": "policy", "log_probs_by": by} | loss
-    return plan({"vocab_size": ROWS}, training={"loss": loss})
+    return plan({"vocab_size": rows}, training={"loss": loss, "micro_batch_size": samples})
 
 
 def allocated(of: MegatronPlan) -> int:
@@ -33,6 +33,21 @@ def test_logits_and_their_gradients_are_there_as_often_as_the_actor_makes_them()
     # Logits, the softmax of the entropy, and that of a copy.
     assert allocated(policy(entropy="whole")) - own == (12 - 8) * LOGITS
     assert allocated(policy("verl-fused")) < plain
+
+
+def test_a_head_in_one_has_room_for_as_many_gradients_whatever_the_rows() -> None:
+    """verl's utils/kernel/kernels.py (efficient_entropy_backward): _d_logits has 9,504 columns, and
+    of the last ones, if they are fewer, there is a copy. That of 512 rows is as large as what is
+    added to the input gradient of a model of this width, part after part.
+    """
+
+    def of_a_token(rows: int) -> int:
+        one, two = (allocated(policy("verl-fused", rows, samples)) for samples in (1, 2))
+        return (two - one) // TOKENS
+
+    few, even = of_a_token(512), of_a_token(4 * 9504)
+    assert few == even
+    assert of_a_token(4 * 9504 + 2048) - even == 2 * (2048 - 512)
 
 
 def test_a_reference_has_its_weights_on_every_rank() -> None:

@@ -10,6 +10,7 @@ utils/kernel/kernels.py (efficient_entropy_forward, efficient_entropy_backward).
 """
 
 from trainfit.estimator.demands import Product
+from trainfit.estimator.ledger import Tensors
 from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
@@ -101,29 +102,36 @@ def log_probabilities(step: TransformerEngine, logits: Tensor, *, entropy: bool)
 
 
 LOOKED_AT, AT_ONCE = 1024, 9504
-"""Rows of the vocabulary of which forward keeps a value each, and whose gradients are there at once
-in backward (vocab_per_split).
+"""Rows of the vocabulary of which forward keeps a value each, and for whose gradients backward has
+room at once, be there as many or not (vocab_per_split).
 """
 
 
 def log_probabilities_with_head(step: TransformerEngine) -> None:
     """Tiles of logits, whose maximum, sum and entropy by parts of the vocabulary are joined; in
     backward a part of their gradient [n, C] after the other, the two gradients that come of it, and
-    what is added to one. Ranks that share the sequence gather what is read, and it is kept.
+    what is added to one. The last part is copied where it has fewer rows than there is room for.
+    Ranks that share the sequence gather what is read, and it is kept.
     """
     sizes, rows = step.sizes, step.sizes.V // step.sizes.t
     gathered = step.tensor("gathered hidden state", sizes.n_gathered, sizes.h)
     parts = -(-rows // LOOKED_AT)
     by_part = step.several("maximum, sum and entropy of parts", 3, sizes.n, parts, width=FP32)
     of_x, added = (step.tensor(name, sizes.n, sizes.h) for name in ("input gradient", "addend"))
-    part = step.tensor("gradient of some logits", sizes.n, min(rows, AT_ONCE))
+    whole, rest = rows // AT_ONCE, rows % AT_ONCE
+    part = step.tensor("gradient of some logits", sizes.n, AT_ONCE)
+    last = step.tensor("gradient of the last logits", sizes.n, rest)
     reduced = step.tensor("reduced input gradient", sizes.n_gathered and sizes.n_shard, sizes.h)
     of_weight = step.tensor("weight gradient", rows, sizes.h)
+    moments: list[Tensors] = [(part, added) if whole > 1 else (part,)]
+    if rest:
+        moments += [(part, last), (last, added) if whole else (last,)]
+    moments.append((reduced,))
     step.operation(
         "log_probabilities",
         saves=(gathered, step.tensor("labels", sizes.n, width=INT64)),
         borrows=(by_part,),
-        backward=highest((of_x, of_weight, part, added), (of_x, of_weight, reduced)),
+        backward=highest(*[(of_x, of_weight, *each) for each in moments]),
         weight=(rows, sizes.h),
         demands=(
             Product(sizes.n, sizes.h, rows, 0, 3, narrow=False),
