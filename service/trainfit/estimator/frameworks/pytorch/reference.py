@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
-from trainfit.estimator.blocks.head.preference import BY
+from trainfit.estimator.blocks.head.preference import BY, Way
 from trainfit.estimator.frameworks.pytorch.begun import without_saved
 from trainfit.estimator.frameworks.pytorch.ledger import PlacedGroups, PytorchLedger
 from trainfit.estimator.frameworks.pytorch.states import Numbers, shard, stored
@@ -34,9 +34,16 @@ def weights_of_copy(numbers: Numbers, plan: PytorchPlan) -> int:
 
 def has_copy(plan: PytorchPlan) -> bool:
     """Whether a second model lies beside the policy."""
-    preference, policy = plan.step.preference, plan.step.policy
-    runs_beside = preference is not None and preference.reference == "copy"
-    return runs_beside or (policy is not None and policy.has_copy)
+    policy = plan.step.policy
+    return _copy_beside(plan) is not None or (policy is not None and policy.has_copy)
+
+
+def _copy_beside(plan: PytorchPlan) -> Way | None:
+    """How log-probabilities of preferences are computed, where a copy's run beside the policy's."""
+    preference = plan.step.preference
+    if preference is None or preference.reference != "copy":
+        return None
+    return BY[preference.by]
 
 
 def leaves_root_whole(plan: PytorchPlan) -> bool:
@@ -44,10 +51,9 @@ def leaves_root_whole(plan: PytorchPlan) -> bool:
     it behind a backward alone, and a copy has none (_runtime_utils.py: _post_forward_reshard). Of a
     copy that belongs to a policy verl lets go itself (fsdp_workers.py: compute_ref_log_prob).
     """
-    preference, sharding = plan.step.preference, plan.layout.sharding
-    runs_beside = preference is not None and preference.reference == "copy"
-    shares = plan.step.data_parallelism.engine == "fsdp1" and sharding == "optim_grads_params"
-    return shares and runs_beside
+    is_shared = plan.layout.sharding == "optim_grads_params"
+    by_fsdp1 = plan.step.data_parallelism.engine == "fsdp1"
+    return by_fsdp1 and is_shared and _copy_beside(plan) is not None
 
 
 class ReferencePeak(NamedTuple):
@@ -81,7 +87,7 @@ def running(policy: PytorchLedger, content: Content) -> Iterator[ReferencePeak]:
         if placed.layer is not None and placed.layer == last[placed.kind]:
             left = returns * placed.layer * act + narrowed
             yield ReferencePeak(placed, forward_.peak_bytes, held, left, act)
-        narrowed += sum([each.bytes for each in narrowed_in(placed.groups)])
+        narrowed += sum([each.bytes for each in _narrowed_in(placed.groups)])
     if narrowed and operation.output is not None:
         yield ReferencePeak(beside.last, beside.head.peak_bytes, held, narrowed, stream=0)
 
@@ -93,7 +99,7 @@ class ReferencePasses:
         preference = policy.plan.step.preference
         self._returns_all = preference is not None and BY[preference.by].all_hidden
         self._act = policy.numbers.act
-        but = Role.CACHED_BY_AUTOCAST if keeps_narrowed(policy.plan) else None
+        but = Role.CACHED_BY_AUTOCAST if _keeps_narrowed(policy.plan) else None
         ledger = PytorchLedger(_learning(policy.plan) if but else frozen_plan(policy.plan))
         *before, self.last = ledger.placed(content._replace(kinds=ledger.plan.model.pattern))
         unseen = {id(each.groups): _unseen(each.groups, but) for each in before}
@@ -145,23 +151,22 @@ def _up_to_logits(groups: tuple[Group, ...], but: Role | None) -> tuple[Passage,
     made = without_saved(tuple(operations[: kinds.index(OperationKind.LOSS)]), but=but)
     logits = made[-1].output
     assert logits is not None
-    return Passage(turns(forward([made]), kept=[logits, *narrowed_in((made,))])), logits
+    return Passage(turns(forward([made]), kept=[logits, *_narrowed_in((made,))])), logits
 
 
-def narrowed_in(groups: tuple[Group, ...]) -> Iterator[Tensor]:
+def _narrowed_in(groups: tuple[Group, ...]) -> Iterator[Tensor]:
     """Weights in the narrow type that autocast keeps."""
     return (each for each in saved(groups) if each.role is Role.CACHED_BY_AUTOCAST)
 
 
-def keeps_narrowed(plan: PytorchPlan) -> bool:
+def _keeps_narrowed(plan: PytorchPlan) -> bool:
     """Whether autocast keeps what it has narrowed of a reference's weights until that has run: of
     leaves that may have a gradient, whether one is asked for or not (ATen/autocast_mode.cpp:
     cached_cast). TRL takes that from a copy of the policy, and loads one without doing so since
     0.29 (dpo_trainer.py: create_model_from_path in the place of create_reference_model).
     """
-    preference = plan.step.preference
-    copied = preference is not None and preference.reference == "copy"
-    return plan.step.autocast and copied and preference is not None and BY[preference.by].learns
+    way = _copy_beside(plan)
+    return plan.step.autocast and way is not None and way.learns
 
 
 def _learning(plan: PytorchPlan) -> PytorchPlan:
