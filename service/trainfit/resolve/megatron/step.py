@@ -205,21 +205,21 @@ def actor_of(loss: Loss, findings: Findings) -> ActorLoss | None:
                 findings.add(pointer, "conflict", message, put(pointer, "none"))
         return None
     by = loss.log_probs_by if loss.log_probs_by in ACTORS else "verl"
+    reference = "copy" if loss.reference == "base" else loss.reference
+    entropy = "none" if loss.entropy == "none" else "whole"
     wanted = (
         ("log_probs_by", by, "verl's actor computes log-probabilities under Megatron"),
-        ("reference", {"base": "copy"}, "the reference is a model of its own under Megatron"),
-        ("entropy", dict.fromkeys(("compiled", "remade"), "whole"), "verl's entropy is whole here"),
+        ("reference", reference, "the reference is a model of its own under Megatron"),
+        ("entropy", entropy, "verl's entropy is whole here"),
         ("cross_entropy", "unfused", "log-probabilities are computed by the plain cross entropy"),
     )
     for name, value, message in wanted:
-        given = getattr(loss, name)
-        put_instead = value if isinstance(value, str) else value.get(given, given)
-        if given != put_instead:
+        if getattr(loss, name) != value:
             pointer = f"{LOSS}/{name}"
-            findings.add(pointer, "conflict", message, put(pointer, put_instead))
+            findings.add(pointer, "conflict", message, put(pointer, value))
     if by == "verl-fused":
         return "with_head"
-    return "plain" if loss.entropy == "none" else "with_entropy"
+    return "plain" if entropy == "none" else "with_entropy"
 
 
 def resolve_step(

@@ -11,7 +11,8 @@ LOSS = "/training/loss"
 VERL, OPENRLHF = "verl", "openrlhf"
 OF_ACTOR = (VERL, OPENRLHF)
 """Code of an actor: it packs tokens, looks at entropies, and shares samples among ranks."""
-OF_POLICY, ANY, EITHER = ("trl-grpo", *OF_ACTOR), "trl-1.15", ("trl-1.15", "openrlhf")
+OF_POLICY, ANY = ("trl-grpo", *OF_ACTOR), "trl-1.15"
+EITHER = (ANY, OPENRLHF)
 """Code that computes log-probabilities of what is generated alone, and that does of either: TRL's
 makes tiles of logits since 1.15, and one kernel reads all of OpenRLHF's."""
 PADDED, HEAD_IN_ONE = "verl-padded", "verl-fused"
@@ -104,13 +105,10 @@ def _check_log_probabilities(job: Job, layout: Layout, findings: Findings) -> No
         message = "a model without adapters is no reference for itself"
         findings.add(pointer, "conflict", message, put(pointer, "copy"))
     sizes = {"tp": layout.tp, "cp": layout.cp, "ep": layout.ep}
-    if (
-        loss.objective == "policy"
-        and loss.log_probs_by.startswith(OF_ACTOR)
-        and loss.log_probs_by != PADDED
-    ):
+    of_actor = loss.objective == "policy" and loss.log_probs_by.startswith(OF_ACTOR)
+    if of_actor and loss.log_probs_by != PADDED:
         del sizes["cp"]
-    if loss.objective == "policy" and loss.log_probs_by.startswith(OPENRLHF):
+    if of_actor and loss.log_probs_by.startswith(OPENRLHF):
         del sizes["tp"]  # DeepSpeed gathers the logits of all ranks
     for name in [name for name, size in sizes.items() if size > 1]:
         where, message = f"/parallelism/{name}", f"{name} > 1 beside a loss over log-probabilities"
