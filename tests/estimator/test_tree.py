@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from tests.estimator.jobs import megatron_plan, plans
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
+from trainfit.estimator.frameworks.megatron.requests.parameters import PipelineParameters
 from trainfit.estimator.local_parameters import ParameterTable, divided_model
 from trainfit.estimator.peak import chunk_activations
 from trainfit.estimator.placement import place
@@ -54,6 +55,16 @@ def test_random_jobs(plan: MegatronPlan) -> None:
     assert_agrees(plan)
 
 
+@given(plans())
+@settings(max_examples=30)
+def test_parameters_one_after_the_other_are_all_that_a_chunk_has(plan: MegatronPlan) -> None:
+    table = ParameterTable(divided_model(plan))
+    ordered = PipelineParameters(table, (), words=False, head=False, frozen=False)
+    for content in {each.content for placements in place(plan) for each in placements}:
+        held = table.chunk(content).all
+        assert sum(each.numel for each in ordered.of(content)) == held.dense + held.expert
+
+
 @pytest.mark.parametrize("hf_id", MODELS)
 @pytest.mark.parametrize("recompute", [{}, {"granularity": "full", "num_layers": 3}])
 def test_bundled_models(hf_id: str, recompute: dict[str, object]) -> None:
@@ -62,6 +73,13 @@ def test_bundled_models(hf_id: str, recompute: dict[str, object]) -> None:
         training["mtp"] = {"num_layers": 0}
     job = {"model": {"hf_id": hf_id}, "training": training}
     assert_agrees(megatron_plan(Job.model_validate(job)))
+
+
+def test_depths_that_repeat_one() -> None:
+    """Their weights count once, and what each saves as often as there are depths."""
+    repeated = {"name": "megatron", "mtp_use_repeated_layer": True}
+    job = {"model": {"hf_id": MODELS[0]}, "training": {"mtp": {"num_layers": 2}}}
+    assert_agrees(megatron_plan(Job.model_validate(job | {"framework": repeated})))
 
 
 def test_chunks_and_runs_of_layers() -> None:

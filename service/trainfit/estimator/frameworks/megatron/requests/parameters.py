@@ -97,8 +97,10 @@ class PipelineParameters:
         spec = self._divided.model.mtp
         if spec is None:
             return ()
-        projection, *norms = map(self._one, mtp.weights(spec, self._divided.model.hidden_size))
-        return (*norms[:2], projection, *self.layer(spec.layer_kind), *norms[2:])
+        projection, *_ = mtp.weights(spec, self._divided.model.hidden_size)
+        *before, behind = map(self._norm, spec.norms)
+        layer = self.layer(spec.layer_kind)
+        return (*chain.from_iterable(before), self._one(projection), *layer, *behind)
 
     def _layer_parameters(self, kind: int) -> tuple[LocalParameter, ...]:
         found: list[LocalParameter] = []
