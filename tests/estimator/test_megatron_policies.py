@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.estimator.trace.test_megatron import plan
+from tests.estimator.trace.test_megatron import EXPERTS, plan
 from trainfit.estimator.estimate import estimate
+from trainfit.estimator.results import Component
 from trainfit.resolve.findings import RefusedError
 from trainfit.resolve.megatron.plan import MegatronPlan
 
@@ -51,13 +52,15 @@ def test_a_head_in_one_has_room_for_as_many_gradients_whatever_the_rows() -> Non
 
 
 def test_a_reference_has_its_weights_on_every_rank() -> None:
-    alone, beside = (estimate(policy(reference=kind), replay=False) for kind in ("none", "copy"))
-    weights = [
-        next(each.bytes for each in of.stages[0].components if each.name == "weights")
-        for of in (alone, beside)
-    ]
-    assert weights[1] == 2 * weights[0] > 0
-    assert allocated(policy(reference="copy")) - allocated(policy()) == weights[0]
+    def of(reference: str) -> tuple[int, Component]:
+        loss = {"objective": "policy", "log_probs_by": "verl", "reference": reference}
+        (stage,) = estimate(plan(EXPERTS, training={"loss": loss}), replay=False).stages
+        (weights,) = [each for each in stage.components if each.name == "weights"]
+        return stage.allocated_bytes.expected, weights
+
+    (alone, own), (beside, both) = of("none"), of("copy")
+    assert beside - alone == both.bytes - own.bytes == own.bytes > 0
+    assert both.expert_bytes == 2 * (own.expert_bytes or 0) > 0
 
 
 @pytest.mark.parametrize(

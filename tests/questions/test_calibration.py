@@ -165,6 +165,21 @@ def test_a_calibration_of_another_card_is_not_used() -> None:
     assert "calibration-unused" in {each.id for each in other.assumptions}
 
 
+def test_an_allocator_that_a_job_leaves_open_is_that_of_the_cluster() -> None:
+    """torchtitan's segments may grow or not; where runs cached blocks, so does the next."""
+
+    def job(**framework: Any) -> dict[str, Any]:
+        parts = {"model": {"hf_id": "Qwen/Qwen3-0.6B"}, "training": {"seq_length": 1024}}
+        layout = {"parallelism": {"num_gpus": 8}, "gpu": "H100-80GB"}
+        return parts | layout | {"framework": {"name": "torchtitan", **framework}}
+
+    caches = job(expandable_segments=False)
+    calibration = {"calibration": document(caches | {"run": figures(20_000, 21_000, 23_000)})}
+    stage = stage_of(job() | calibration)
+    assert stage == stage_of(caches | calibration)
+    assert stage.reserved_bytes != stage_of(job()).reserved_bytes
+
+
 def test_every_question_takes_it() -> None:
     job = LLAMA | {"calibration": document(*TWO)}
     stage = stage_of(job)

@@ -134,6 +134,17 @@ def test_an_actor_divides_in_place_until_its_logits_are_copied() -> None:
     assert bytes_of["verl-0.9", "compiled"] - since == pytest.approx(whole, rel=0.01)
 
 
+def test_an_answer_that_a_loop_holds_is_there_when_the_last_gradients_are_made() -> None:
+    """Logits in fp32, of which OpenRLHF's loop lets go when the optimizer has stepped."""
+    again: dict[str, Any] = {"recompute": {"granularity": "full"}}
+    held, gone = (
+        allocated(policy(by, seq_length=256, **again))
+        - allocated(policy(by, seq_length=128, **again))
+        for by in ("openrlhf", "verl-0.9")
+    )
+    assert held - gone == SAMPLES * 128 * ROWS * 4
+
+
 def test_ranks_share_the_logits_of_packed_samples_only() -> None:
     """Where samples are packed, ranks of a sequence have a part of the logits each."""
     layout: dict[str, Any] = {"cp": 2, "cp_comm_type": "a2a"}
