@@ -237,6 +237,9 @@ def test_variables_of_a_command_are_its_environment() -> None:
         "((" * 400 + "1" + "))" * 400,
         "train " + '"$(' * 60 + "x" + ')"' * 60,
         "if true; then " * 150 + "train" + "; fi" * 150,
+        f"grep -q 'a*a*a*b' <<< {'a' * 9000}; train",
+        f"echo {'a' * 700} | sed 's/a/{'b' * 1000}/g; s/b/{'c' * 1000}/g'; train",
+        f"echo {'a' * 9000} > a; for i in {{1..9000}}; do cat < a; done",
     ],
 )
 def test_work_is_bounded(script: str) -> None:

@@ -121,14 +121,13 @@ def content(script: ShellScript, path: Text) -> Text | None:
     name = str(path)
     if name == "/dev/null":
         return Text(tuple(Piece("", piece.file, piece.line) for piece in path.pieces[:1]))
-    written = script.state.files.get(name)
-    if written is not None:
-        return None if written.unknown is not None else Text(tuple(lines_of(written)) or (written,))
-    moved = script.state.has_written(name.rpartition("/")[2])
-    sent = None if moved else script.file(name)
-    if sent is None:
+    whole = script.state.files.get(name)
+    if whole is None and not script.state.has_written(name.rpartition("/")[2]):
+        sent = script.file(name)
+        whole = None if sent is None else Piece(sent.content, sent.path, 1)
+    if whole is None or whole.unknown is not None:
         return None
-    whole = Piece(sent.content, sent.path, 1)
+    script.budget.spend(len(whole.text))
     return Text(tuple(lines_of(whole)) or (whole,))
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import files
+from trainfit.launch.shell.expressions import Expression
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.text import Text
@@ -17,10 +19,7 @@ if TYPE_CHECKING:
 Words = Sequence[Text]
 
 _OPTIONS = re.compile(r"-[qEiF]+")
-_PLAIN = r"[\w :=/,\"'<>@%~!#&;-]"
-_EXPRESSION = re.compile(rf"\^?(?:(?:{_PLAIN}|\\[.sw-]|\.)\*?)*\$?")
-"""What means the same to grep, with -E or without, and to Python."""
-MAX_REPEATED = 3
+_SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 
 def grep(script: ShellScript, words: Words, place: Piece) -> Status | None:
@@ -32,19 +31,19 @@ def grep(script: ShellScript, words: Words, place: Piece) -> Status | None:
         _OPTIONS.fullmatch(each) for each in given if each.startswith("-")
     ):
         return None
-    pattern = given[named[0]]
+    pattern = given[named[0]].translate(_SMALL if "i" in letters else {})
+    sought = None if "F" in letters else Expression.of(pattern)
+    if "\n" in pattern or (sought is None and "F" not in letters):
+        return None
     text = files.content(script, words[named[1]]) if len(named) == 2 else script.state.stdin
-    fixed = "F" in letters
-    if text is None or not (fixed or _EXPRESSION.fullmatch(pattern)):
+    if text is None:
         return None
-    if not fixed and (pattern.startswith("*") or pattern.count("*") > MAX_REPEATED):
-        return None
-    lines = text.known().splitlines()
-    script.budget.spend(len(str(text)))
-    sought = re.compile(
-        re.escape(pattern) if fixed else pattern, re.ASCII | (re.IGNORECASE * ("i" in letters))
-    )
-    found = [line for line in lines if sought.search(line)]
+    script.budget.spend(len(text.known()))
+    found = []
+    for line in map(str, text.lines()):
+        read = line.translate(_SMALL if "i" in letters else {})
+        if pattern in read if sought is None else sought.is_in(read):
+            found.append(line)
     if len(named) == 1:
         script.state.stdin = None
     if "q" not in letters:
@@ -53,13 +52,16 @@ def grep(script: ShellScript, words: Words, place: Piece) -> Status | None:
     return 0 if found else 1
 
 
+_LINES = re.compile(r"-n?([0-9]{1,4})")
+
+
 def head(script: ShellScript, words: Words, place: Piece) -> Status | None:
     """head -n 1 and head -1 of what is read."""
-    option = "".join(text.known() for text in words).removeprefix("-").removeprefix("n")
+    asked = _LINES.fullmatch("".join(text.known() for text in words))
     text = script.state.stdin
-    if text is None or not (option.isdecimal() and option.isascii() and len(option) < 5):
+    if text is None or asked is None:
         return None
-    lines = text.known().splitlines(keepends=True)[: int(option)]
+    lines = text.known().splitlines(keepends=True)[: int(asked[1])]
     script.state.stdin = None
     if lines:
         script.emit(Text.at(place, "".join(lines)))

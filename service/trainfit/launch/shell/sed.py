@@ -55,14 +55,13 @@ def sed(script: ShellScript, words: Words, place: Piece) -> Status | None:
         script.emit(Text.at(place, "$(...)", why))
         return f"whether sed succeeds at {script.where(place)} is known only when it runs"
     known = [text for text in texts if text is not None]
-    if len(known) < len(texts) or any(_is_torn(text, call) for text in known):
+    made = [_made(script, text, call.substitutions) for text in known]
+    results = [text for text in made if text is not None]
+    if len(results) < len(texts):
         return None
     if not call.names:
         script.state.stdin = None
-    for name, text in zip(call.names or words[:1], known, strict=True):
-        for each in call.substitutions:
-            script.budget.spend(len(str(text)))
-            text = Text(tuple(_replaced(text, each)) or text.pieces[:1])
+    for name, text in zip(call.names or words[:1], results, strict=True):
         if call.in_place:
             files.keep(script, str(name), text, place)
         else:
@@ -106,8 +105,8 @@ def _parsed(words: Words) -> _Call | None:
 def _substitutions(word: Text) -> list[_Substitution] | None:
     source = Source.of(word)
     found: list[_Substitution] = []
-    at = 0
-    while at < len(source.content.rstrip("\n; ")):
+    at, end = 0, len(source.content.rstrip("\n; "))
+    while at < end:
         command = _COMMAND.match(source.content, at)
         if command is None or _REGULAR.search(command["old"]) or OPAQUE in command["old"]:
             return None
@@ -122,13 +121,19 @@ def _substitutions(word: Text) -> list[_Substitution] | None:
     return found
 
 
-def _is_torn(text: Text, call: _Call) -> bool:
-    """Whether a text to be replaced stands in two pieces, in part."""
-    whole, pieces = str(text), text.pieces
-    return any(
-        whole.count(each.old) != sum(piece.text.count(each.old) for piece in pieces)
-        for each in call.substitutions
-    )
+def _made(script: ShellScript, text: Text, substitutions: Sequence[_Substitution]) -> Text | None:
+    """A text with each replaced in turn; None where one stands in two pieces, in part."""
+    for each in substitutions:
+        whole = str(text)
+        script.budget.spend(len(whole))
+        times = whole.count(each.old)
+        if times != sum(piece.text.count(each.old) for piece in text.pieces):
+            return None
+        if not each.every:
+            times = min(times, whole.count("\n") + 1)
+        script.budget.spend(times * sum(1 + len(piece.text) for piece in each.new))
+        text = Text(tuple(_replaced(text, each)) or text.pieces[:1])
+    return text
 
 
 def _plain(text: str) -> str:
@@ -143,11 +148,9 @@ def _replaced(text: Text, what: _Substitution) -> Iterator[Piece]:
             yield piece
             continue
         for line in piece.text.splitlines(keepends=True):
-            rest = line
-            while what.old in rest and not (done and not what.every):
-                head, _, rest = rest.partition(what.old)
-                yield replace(piece, text=head, pieces=())
+            first, *others = line.split(what.old, -1 if what.every else 0 if done else 1)
+            yield replace(piece, text=first, pieces=())
+            for rest in others:
                 yield from what.new
-                done = True
-            yield replace(piece, text=rest, pieces=())
-            done = done and not line.endswith("\n")
+                yield replace(piece, text=rest, pieces=())
+            done = (done or bool(others)) and not line.endswith("\n")
