@@ -97,3 +97,10 @@ def test_what_is_damaged_is_read_or_refused(
         return
     with within(5), suppress(LaunchError):
         read_launch(launch)
+
+
+def test_time_goes_with_the_number_of_keys() -> None:
+    keys = "".join(f"key{number}: 1\n" for number in range(6000))
+    launch = launch_of({"c.yaml": keys}, ["litgpt", "finetune_lora", "--config", "c.yaml"])
+    with within(3), suppress(LaunchError):
+        read_launch(launch)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Mapping
+from bisect import bisect_left, insort
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -128,25 +129,34 @@ class Draft:
         if setting.whose is None:
             self._irrelevant.append(setting)
 
-    def let_count(self, settings: dict[str, Setting], key: str, setting: Setting) -> None:
-        """Give a key this setting. What it takes the place of, as of a file, has no effect: the
-        key's own, those of all keys below it, and one that is written in the place of a section
-        that it stands in. A section that becomes null is gone.
+    def let_count(self, settings: dict[str, Setting], said: Iterable[tuple[str, Setting]]) -> None:
+        """Give each key its setting, one after the other. What one takes the place of, as of a
+        file, has no effect: the key's own, those of all keys below it, and one that is written in
+        the place of a section that it stands in. A section that becomes null is gone.
         """
-        below = f"{key}."
-        gone = [
-            name
-            for name, each in settings.items()
-            if name == key
-            or name.startswith(below)
-            or (each.whose is None and key.startswith(f"{name}."))
-        ]
-        for name in gone:
-            self.ignore(settings.pop(name))
-        if setting.value is None and any(name.startswith(below) for name in gone):
-            self.ignore(setting)
-        else:
+        names, lengths = sorted(settings), set(map(len, settings))
+        order = {name: turn for turn, name in enumerate(settings)}
+        for turn, (key, setting) in enumerate(said, len(order)):
+            # "/" is next to "." in the order of signs
+            below = names[bisect_left(names, f"{key}.") : bisect_left(names, f"{key}/")]
+            above = [
+                key[:end]
+                for end in lengths
+                if key.startswith(".", end)
+                and (each := settings.get(key[:end])) is not None
+                and each.whose is None
+            ]
+            own = [key] if key in settings else []
+            for name in sorted([*above, *own, *below], key=order.__getitem__):
+                self.ignore(settings.pop(name))
+                del names[bisect_left(names, name)]
+            if setting.value is None and below:
+                self.ignore(setting)
+                continue
             settings[key] = setting
+            order[key] = turn
+            insort(names, key)
+            lengths.add(len(key))
 
     def ignore_version(self, version: str | None) -> None:
         """Note that nothing that is read depends on the release of the framework."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -14,7 +14,7 @@ from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
 from trainfit.launch.models import config_of, put_model
-from trainfit.launch.program import TrainingProgram
+from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, leaves_of, settings_of
 from trainfit.launch.values import PLAIN, scalar, size, whole
 from trainfit.specs.launch import LaunchFile
@@ -81,7 +81,13 @@ def _settings(program: TrainingProgram, file: LaunchFile, draft: Draft) -> dict[
     whole. Source: components/config/_arg_parser.py (parse_cli_argv).
     """
     found = settings_of(document_of(file, ".yaml"), file.path)
-    words = list(program.arguments)
+    draft.let_count(found, _said_by(program.arguments))
+    return found
+
+
+def _said_by(arguments: Sequence[Word]) -> Iterator[tuple[str, Setting]]:
+    """What the command line sets; a section that it gives as a whole first loses what it had."""
+    words = list(arguments)
     while words:
         word = words.pop(0)
         key, equals, inline = word.text.lstrip("-").partition("=")
@@ -95,10 +101,8 @@ def _settings(program: TrainingProgram, file: LaunchFile, draft: Draft) -> dict[
         setting = replace(Setting.of(key, said), value=_translated(said.text))
         leaves = list(leaves_of(setting))
         if leaves != [setting]:
-            draft.let_count(found, key, replace(setting, value=None))
-        for leaf in leaves:
-            draft.let_count(found, leaf.key, leaf)
-    return found
+            yield key, replace(setting, value=None)
+        yield from ((leaf.key, leaf) for leaf in leaves)
 
 
 WORDS: Mapping[str, bool | None] = {

@@ -96,14 +96,12 @@ def _settings(
     stool is given is its own: nodes and their GPUs. Raises LaunchError.
     """
     words: dict[str, Setting] = {}
-    for setting in assignments(program.arguments):
-        draft.let_count(words, setting.key, setting)
+    draft.let_count(words, ((each.key, each) for each in assignments(program.arguments)))
     named = words.pop(CONFIG, None)
     file = _file(program, named)
     found = settings_of(document_of(file, ".yaml"), file.path) if file is not None else {}
     if program.name != STOOL:
-        for key, setting in words.items():
-            draft.let_count(found, key, setting)
+        draft.let_count(found, words.items())
         return found, program.num_gpus
     each = words.pop(GPUS, None) or Setting(GPUS, 8, WHOSE, None, whose=WHOSE)
     nodes = words.pop(NODES, None)

@@ -84,13 +84,11 @@ def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
     flags, positional = flags_of(program.arguments)
     alone = _the_file(program)
     found = {} if alone is None else settings_of(document_of(alone, ".yaml"), alone.path)
-    for model in positional[1:]:
-        draft.let_count(found, CHECKPOINT, Setting.of(CHECKPOINT, model))
+    said = [Setting.of(CHECKPOINT, model) for model in positional[1:]]
     for each in flags:
-        for setting in _said_by(each, program):
-            draft.let_count(found, setting.key, setting)
-        for model in each.values[1:]:
-            draft.let_count(found, CHECKPOINT, Setting.of(CHECKPOINT, model))
+        said += _said_by(each, program)
+        said += (Setting.of(CHECKPOINT, model) for model in each.values[1:])
+    draft.let_count(found, ((each.key, each) for each in said))
     if (given := found.get(CHECKPOINT)) is not None:
         name = str(given.value).removeprefix("./").removeprefix("checkpoints/").rstrip("/")
         found[CHECKPOINT] = replace(given, value=name, written=given.value)

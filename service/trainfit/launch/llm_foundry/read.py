@@ -104,8 +104,7 @@ def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
     (file,) = configs
     settings = settings_of(document_of(file, ".yaml"), file.path)
     said = [each for each in program.arguments if "=" in each.text]
-    for setting in assignments(said):
-        draft.let_count(settings, setting.key, setting)
+    draft.let_count(settings, ((each.key, each) for each in assignments(said)))
     return settings
 
 

@@ -137,8 +137,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         for option in options.values():
             raise LaunchError(Complaint.at(option, UNKNOWN_RECIPE))
         raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
-    for key, setting in overrides_of(words, draft):
-        draft.let_count(settings, key, setting)
+    draft.let_count(settings, overrides_of(words, draft))
     if is_nemo(settings):
         read_nemo(settings, draft)
         put_stack(draft, NEMO, "NeMo")

@@ -101,5 +101,5 @@ def with_overrides(
         part = setting.key.removesuffix("_") if setting.key.endswith("._") else f"{setting.key}."
         for key in [key for key in found if key.startswith(part)]:
             draft.ignore(found.pop(key))
-        draft.let_count(found, setting.key, setting)
+        draft.let_count(found, [(setting.key, setting)])
     return found

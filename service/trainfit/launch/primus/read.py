@@ -63,8 +63,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         else:
             draft.leave_out(setting, "what Primus does with this key is not known")
     settings = {**chosen.settings, **experiment.overrides}
-    for key, setting in experiment.over.items():
-        draft.let_count(settings, key, setting)
+    draft.let_count(settings, experiment.over.items())
     _count(program, draft)
     if framework.value == "megatron":
         read_megatron(settings, draft)

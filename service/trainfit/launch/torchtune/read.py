@@ -167,9 +167,13 @@ def _settings(
     document = document_of(file, ".yaml") if file is not None else None
     found = settings_of(document, file.path) if document is not None and file is not None else {}
     components = {key.removesuffix(f".{COMPONENT}") for key in found if key.endswith(COMPONENT)}
-    for each in overrides:
-        key = f"{each.key}.{COMPONENT}" if each.key in components else each.key
-        draft.let_count(found, key, each)
+    draft.let_count(
+        found,
+        (
+            (f"{each.key}.{COMPONENT}" if each.key in components else each.key, each)
+            for each in overrides
+        ),
+    )
     return found
 
 

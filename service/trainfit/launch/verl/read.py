@@ -201,8 +201,7 @@ def _settings(
     file: LaunchFile | None, overrides: Sequence[Setting], draft: Draft
 ) -> dict[str, Setting]:
     found = settings_of(document_of(file, ".yaml"), file.path) if file is not None else {}
-    for each in overrides:
-        draft.let_count(found, each.key, each)
+    draft.let_count(found, ((each.key, each) for each in overrides))
     return found
 
 
