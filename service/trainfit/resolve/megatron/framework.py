@@ -121,10 +121,9 @@ def _predicting(job: Job, model: ModelSpec, framework: Megatron) -> ModelSpec:
         if len(model.layer_kinds[kind].blocks) > 1:
             norms = model.final_norms[:1] * 3
             mtp = MultiTokenPrediction(num_layers=depths.num_layers, layer_kind=kind, norms=norms)
-    if mtp is None or (mtp is model.mtp and not framework.mtp_use_repeated_layer):
-        return model
-    repeated = mtp.model_copy(update={"repeated": framework.mtp_use_repeated_layer})
-    return model.model_copy(update={"mtp": repeated})
+    if mtp is not None and framework.mtp_use_repeated_layer:
+        mtp = mtp.model_copy(update={"repeated": True})
+    return model if mtp is model.mtp else model.model_copy(update={"mtp": mtp})
 
 
 def _defaults(job: Job, backend: str) -> dict[str, tuple[Any, Origin, str]]:
