@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trainfit.documents.bounds import MAX_NUMBER_LENGTH
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.program import Word
 from trainfit.launch.settings import Setting, leaves_of
@@ -46,14 +47,11 @@ def hydra_value(text: str) -> Any:
     """
     if text.lower() in HYDRA_WORDS:
         return HYDRA_WORDS[text.lower()]
-    if len(text) <= LONGEST_NUMBER and HYDRA_WHOLE.fullmatch(text):
+    if len(text) <= MAX_NUMBER_LENGTH and HYDRA_WHOLE.fullmatch(text):
         return int(text)
-    if len(text) <= LONGEST_NUMBER and HYDRA_FLOAT.fullmatch(text):
+    if len(text) <= MAX_NUMBER_LENGTH and HYDRA_FLOAT.fullmatch(text):
         return float(text)
     return scalar(text) if text.startswith(("[", "{", "'", '"')) else text
-
-
-LONGEST_NUMBER = 32
 
 
 def added_key(word: Word) -> str | None:
