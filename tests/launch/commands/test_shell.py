@@ -239,6 +239,7 @@ def test_variables_of_a_command_are_its_environment() -> None:
         "if true; then " * 150 + "train" + "; fi" * 150,
         f"grep -q 'a*a*a*b' <<< {'a' * 9000}; train",
         f"echo {'a' * 700} | sed 's/a/{'b' * 1000}/g; s/b/{'c' * 1000}/g'; train",
+        f"A={'a' * 200_000}; [[ $A =~ a*b ]] && train",
         f"echo {'a' * 9000} > a; for i in {{1..9000}}; do cat < a; done",
     ],
 )

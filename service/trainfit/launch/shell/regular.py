@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from trainfit.launch.shell.patterns import Quotable
 from trainfit.launch.shell.text import NotKnownError
 
-MAX_WORK = 1 << 18
-"""Signs of a text, to the power of the repetitions in an expression."""
+MAX_WORK = 1 << 27
+"""Places where a match may begin, times the steps from one: the signs of the text to the power of
+the repetitions in an expression, or the signs of that.
+"""
 
 _CLASSES: Mapping[str, str] = {
     "alnum": "a-zA-Z0-9",
@@ -34,7 +36,8 @@ def matched(text: str, signs: Sequence[Quotable]) -> Sequence[Group] | None:
     Raises NotKnownError.
     """
     found = _Translation(signs)
-    if max(len(text), 2) ** found.repetitions > MAX_WORK:
+    length = max(len(text), 2)
+    if length * max(length**found.repetitions, len(signs)) > MAX_WORK:
         raise NotKnownError("a text this long is not matched with such an expression")
     match = re.search(found.expression, text)
     if match is None:
