@@ -54,11 +54,14 @@ DEEPY = Family(
             STEPS: None,
             "/training/global_batch_size": 64,
         },
-        said(
-            gradient_accumulation_steps="2",
-            train_micro_batch_size_per_gpu="",
-            train_batch_size="64",
-        ): {MICRO: 16, STEPS: None, "/training/global_batch_size": 64},
+        **{
+            said(
+                gradient_accumulation_steps="2",
+                train_micro_batch_size_per_gpu=micro,
+                train_batch_size="64",
+            ): {MICRO: 16, STEPS: None, "/training/global_batch_size": 64}
+            for micro in ("", "null")
+        },
         said(num_layer="2"): LeftOut("num_layer"),
         said(checkpoint_activations="yes"): {
             "/training/recompute/granularity": "full",

@@ -371,11 +371,8 @@ def _kinds(value: Any) -> Iterator[str]:
 
 def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
     """The batch, of which two parts say the third (calculate_batch_parameters)."""
-    keys = ("train_batch_size", "gradient_accumulation_steps")
-    batch, steps = (
-        each if (each := settings.get(key)) is not None and each.value is not None else None
-        for key in keys
-    )
+    batch = _said(settings, "train_batch_size")
+    steps = _said(settings, "gradient_accumulation_steps")
     if batch is None and steps is None:
         draft.default("/training/num_microbatches", 1, WHOSE)
     elif batch is None and steps is not None:
@@ -387,18 +384,25 @@ def _put_steps(settings: Mapping[str, Setting], draft: Draft) -> None:
         draft.leave_out(optimizer, "the states of this optimizer are not modelled")
 
 
+def _said(settings: Mapping[str, Setting], key: str) -> Setting | None:
+    """What says a number; null says none."""
+    setting = settings.get(key)
+    return None if setting is None or setting.value is None else setting
+
+
 def _micro_batch(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Field]:
     """A micro-batch that is not said: what each replica has of the batch in each of its steps."""
-    batch, steps, tensor, pipeline = (
-        settings.get(key)
+    micro, batch, steps, tensor, pipeline = (
+        _said(settings, key)
         for key in (
+            "train_micro_batch_size_per_gpu",
             "train_batch_size",
             "gradient_accumulation_steps",
             "model_parallel_size",
             "pipe_parallel_size",
         )
     )
-    if batch is None or "train_micro_batch_size_per_gpu" in settings:
+    if batch is None or micro is not None:
         return
     count, ranks, stages = (
         max(1, (as_int(each.value) if each else None) or 1) for each in (steps, tensor, pipeline)
