@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING
 
 from trainfit.launch.shell import files
-from trainfit.launch.shell.expressions import Expression
 from trainfit.launch.shell.flow import Status
 from trainfit.launch.shell.piece import Piece
+from trainfit.launch.shell.regular import MAX_WORK, work
 from trainfit.launch.shell.text import Text
 
 if TYPE_CHECKING:
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
 Words = Sequence[Text]
 
 _OPTIONS = re.compile(r"-[qEiF]+")
-_SMALL = str.maketrans(ascii_uppercase, ascii_lowercase)
+_EXPRESSION = re.compile(r"\^?(?:(?:[\w :=/,\"'<>@%~!#&;.-]|\\[.sw-])\*?)*\$?")
+"""What means the same to grep, with -E or without, and to Python."""
 
 
 def grep(script: ShellScript, words: Words, place: Piece) -> Status | None:
@@ -31,19 +31,21 @@ def grep(script: ShellScript, words: Words, place: Piece) -> Status | None:
         _OPTIONS.fullmatch(each) for each in given if each.startswith("-")
     ):
         return None
-    pattern = given[named[0]].translate(_SMALL if "i" in letters else {})
-    sought = None if "F" in letters else Expression.of(pattern)
-    if "\n" in pattern or (sought is None and "F" not in letters):
+    pattern, fixed = given[named[0]], "F" in letters
+    if "\n" in pattern or not (fixed or _EXPRESSION.fullmatch(pattern)):
         return None
     text = files.content(script, words[named[1]]) if len(named) == 2 else script.state.stdin
     if text is None:
         return None
     script.budget.spend(len(text.known()))
-    found = []
-    for line in map(str, text.lines()):
-        read = line.translate(_SMALL if "i" in letters else {})
-        if pattern in read if sought is None else sought.is_in(read):
-            found.append(line)
+    lines = [str(line) for line in text.lines()]
+    repetitions = 0 if fixed else pattern.count("*")
+    if sum(work(line, len(pattern), repetitions) for line in lines) > MAX_WORK:
+        return None
+    sought = re.compile(
+        re.escape(pattern) if fixed else pattern, re.ASCII | (re.IGNORECASE * ("i" in letters))
+    )
+    found = [line for line in lines if sought.search(line)]
     if len(named) == 1:
         script.state.stdin = None
     if "q" not in letters:

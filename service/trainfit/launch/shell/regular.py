@@ -9,9 +9,6 @@ from trainfit.launch.shell.patterns import Quotable
 from trainfit.launch.shell.text import NotKnownError
 
 MAX_WORK = 1 << 27
-"""Places where a match may begin, times the steps from one: the signs of the text to the power of
-the repetitions in an expression, or the signs of that.
-"""
 
 _CLASSES: Mapping[str, str] = {
     "alnum": "a-zA-Z0-9",
@@ -30,14 +27,22 @@ Group = tuple[str, str | None]
 """What a group matched, or why that is not known."""
 
 
+def work(text: str, signs: int, repetitions: int) -> int:
+    """Places where a match may begin, times the steps from one: the signs of the text to the power
+    of the repetitions in an expression, or the signs of that.
+    """
+    length = max(len(text), 2)
+    steps: int = max(length**repetitions, signs)
+    return length * steps
+
+
 def matched(text: str, signs: Sequence[Quotable]) -> Sequence[Group] | None:
     """What an expression matches in a text, and each of its groups; None where it does not.
 
     Raises NotKnownError.
     """
     found = _Translation(signs)
-    length = max(len(text), 2)
-    if length * max(length**found.repetitions, len(signs)) > MAX_WORK:
+    if work(text, len(signs), found.repetitions) > MAX_WORK:
         raise NotKnownError("a text this long is not matched with such an expression")
     match = re.search(found.expression, text)
     if match is None:
