@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from tests.launch.launches import DATA, launch_of, within
+from tests.launch.launches import DATA, launch_of, read, within
 from trainfit.launch.errors import LaunchError
 from trainfit.launch.read import read_launch
 from trainfit.specs.launch import LaunchFormat
@@ -104,3 +104,14 @@ def test_time_goes_with_the_number_of_keys() -> None:
     launch = launch_of({"c.yaml": keys}, ["litgpt", "finetune_lora", "--config", "c.yaml"])
     with within(3), suppress(LaunchError):
         read_launch(launch)
+
+
+SIZED = {"model": {"hf_id": "meta-llama/Llama-2-7b-hf"}, "parallelism": {"num_gpus": 1}}
+
+
+def test_a_key_below_what_was_none_takes_its_place() -> None:
+    words = ["litgpt", "finetune_lora", "a/b", "--config", "c.yaml", "--train.max_seq_length", "8"]
+    launch = launch_of({"c.yaml": "train: null\n"}, words, overrides=SIZED)
+    found = read(launch)
+    assert found.field("/training/seq_length") == 8
+    assert "train" in found.irrelevant - found.left_out - found.recognised
