@@ -242,3 +242,35 @@ def test_what_is_given_up_asks_for_no_more(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(TooMuchError):
         needs(plan, Memo(), limit_bytes=GIB)
     assert len(served) - every < every / 2
+
+
+def reserved_with(compile: bool = False, **framework: Any) -> Interval:
+    """On a GPU of 141 GB."""
+    (stage,) = estimated(131, framework={"compile": compile} | framework).stages
+    return stage.reserved_bytes
+
+
+def test_blocks_that_are_not_split_serve_no_smaller_request() -> None:
+    grown, whole = (
+        reserved_with(expandable_segments=True, max_split_size_mb=each) for each in (None, 512)
+    )
+    assert whole.expected > 1.2 * grown.expected
+
+
+def test_requests_are_rounded_up_by_a_part_of_themselves_at_most() -> None:
+    exact, sixteenths, halves = (
+        reserved_with(expandable_segments=True, roundup_power2_divisions=each)
+        for each in ([], [16], [2])
+    )
+    assert exact.expected < sixteenths.expected <= halves.expected < exact.expected * 3 / 2
+    assert sixteenths.expected < exact.expected * 17 / 16
+
+
+def test_without_requests_the_bounds_take_in_what_the_allocator_is_asked_for() -> None:
+    plain, rounded, whole = (
+        reserved_with(compile=True, **each)
+        for each in ({}, {"roundup_power2_divisions": [1, 16]}, {"max_split_size_mb": 512})
+    )
+    assert rounded.expected == whole.expected == plain.expected
+    assert 17 / 16 * plain.high * 0.95 < rounded.high < 17 / 16 * plain.high
+    assert 128 * GIB < whole.high < 131 * GIB

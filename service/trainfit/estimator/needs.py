@@ -85,12 +85,13 @@ def stages_of(
     stray, grows = framework_of(plan).stray_permille(plan), overhead.grows_segments(plan)
     replays = memo.within(_replayed, plan, ranks, stray, limit_bytes) if replay else NOT_REPLAYED
     calibration, own = overhead.calibration_of(plan), own_replays(plan)
-    given = ranks, stray, replays, grows, calibration, own, outside_of(plan)
-    stages = memo.within(_stages, *given)
+    outside = outside_of(plan)
+    odd = overhead.odd_blocks(plan, outside)
+    stages = memo.within(_stages, ranks, stray, replays, grows, odd, calibration, own, outside)
     if calibration is None:
         return list(stages)
     bare = outside_of(replace(plan, calibration=None))
-    published = memo.within(_stages, ranks, stray, replays, grows, None, None, bare)
+    published = memo.within(_stages, ranks, stray, replays, grows, odd, None, None, bare)
     return [
         stage._replace(uncalibrated_device_bytes=each.device_bytes)
         for stage, each in zip(stages, published, strict=True)
@@ -161,6 +162,7 @@ def _stages(
     stray: int,
     replays: ReservedByRank,
     expandable_segments: bool | None,
+    odd: overhead.OddBlocks,
     calibration: Calibration | None,
     own_permille: overhead.Permille | None,
     outside: Interval,
@@ -174,6 +176,7 @@ def _stages(
         releases: CacheReleases = "none"
         if replayed is None:
             slack = overhead.slack(tensors, rank.cached, calibration, expandable_segments)
+            slack = odd.beside(slack, tensors)
         else:
             slack, basis = replayed.beyond(allocated, number), "replayed"
             releases = replayed.reservation.releases

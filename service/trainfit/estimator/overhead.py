@@ -89,6 +89,30 @@ def most_slack(nbytes: int, expandable_segments: bool | None) -> int:
     return nbytes * percent.high // 100
 
 
+class OddBlocks(NamedTuple):
+    """What options of the allocator add to what a ratio bounds: requests are rounded up by at most
+    one of so many `parts` of themselves, 0 for none, and blocks that are not split may come to fill
+    `room_bytes` of the GPU before the cache is given back.
+    """
+
+    parts: int
+    room_bytes: int
+
+    def beside(self, slack: Interval, allocated: Interval) -> Interval:
+        """What is reserved above what is allocated with these, where a ratio says so much."""
+        rounded = allocated.high // self.parts if self.parts else 0
+        high = max(slack.high + rounded, self.room_bytes - allocated.high)
+        return Interval(slack.low, slack.expected, high)
+
+
+def odd_blocks(plan: Plan, outside: Interval) -> OddBlocks:
+    """Of a plan whose GPU has so much outside PyTorch."""
+    framework = plan.framework
+    parts = [each for each in framework.roundup_power2_divisions if each > 1]
+    room = plan.gpu.memory_bytes - outside.high if framework.max_split_size_mb else 0
+    return OddBlocks(min(parts, default=0), max(0, room))
+
+
 class Permille(NamedTuple):
     """Bounds of a ratio to what is expected, in thousandths."""
 

@@ -7,6 +7,7 @@ reserve, with which all published runs were made, is expected, and the bounds ha
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from trainfit.estimator.allocator import (
     Settings,
     replay,
 )
+from trainfit.estimator.allocator.settings import MIB, POWER_INTERVALS
 from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.overhead import context, grows_segments
 from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
@@ -267,11 +269,22 @@ def ways(plan: Plan) -> Sequence[Sequence[Settings]]:
     blocks, the usual first. One range of addresses that grows leaves them nothing to choose. On
     AMD's GPUs it does not grow before 2.11, nor before ROCm 7 (c10/cuda/CUDACachingAllocator.cpp).
     """
-    grows = grows_segments(plan)
-    growing = (Settings(expandable_segments=True),)
-    caching = (Settings(release=LOWEST_ADDRESS_FIRST), Settings())
+    grows, asked = grows_segments(plan), _asked_for(plan)
+    growing = (replace(asked, expandable_segments=True),)
+    caching = (replace(asked, release=LOWEST_ADDRESS_FIRST), asked)
     if grows is False:
         return [caching]
     if plan.gpu.vendor == "amd":
         return [caching, growing]
     return [growing] if grows else [growing, caching]
+
+
+def _asked_for(plan: Plan) -> Settings:
+    """What a job sets of the allocator whether segments grow or not."""
+    framework = plan.framework
+    whole, divisions = framework.max_split_size_mb, framework.roundup_power2_divisions
+    beyond = POWER_INTERVALS - len(divisions)
+    return Settings(
+        max_split_bytes=None if whole is None else whole * MIB,
+        roundup_power2_divisions=(*divisions, *(divisions[-1:] or (0,)) * beyond),
+    )

@@ -16,6 +16,27 @@ OF_MIXERS: CudaGraphScope = "mamba"
 Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 """A number of elements of a buffer."""
 
+WholeBlocks = Annotated[
+    int | None,
+    Field(
+        ge=20,
+        le=1_048_576,
+        description="PyTorch's allocator splits no block of so many MiB or more: it serves no "
+        "request below that, nor one by 20 MiB smaller (max_split_size_mb). Where the order of "
+        "requests is not known, all of the GPU may come to be reserved. Unset: it splits all.",
+    ),
+]
+Divisions = Annotated[
+    tuple[Literal[1, 2, 4, 8, 16, 32, 64, 128, 256], ...],
+    Field(
+        max_length=16,
+        strict=False,
+        description="PyTorch's allocator rounds requests up to one of so many equal parts between "
+        "two powers of two: below 2 MiB, from 2, from 4 MiB ..., and the last for all beyond "
+        "(roundup_power2_divisions). Counts in what is reserved.",
+    ),
+]
+
 
 class Megatron(Part):
     """Megatron-LM or Megatron-Bridge."""
@@ -149,6 +170,8 @@ class Megatron(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
+    max_split_size_mb: WholeBlocks = None
+    roundup_power2_divisions: Divisions = ()
 
 
 class Torchtitan(Part):
@@ -193,6 +216,8 @@ class Torchtitan(Part):
         "as torchtitan's run_train.sh has it but not its script for Slurm, nor in v0.2.0; and that "
         "they grow is expected.",
     )
+    max_split_size_mb: WholeBlocks = None
+    roundup_power2_divisions: Divisions = ()
 
 
 Automatic = Elements | Literal["auto"]
@@ -278,6 +303,8 @@ class Transformers(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
+    max_split_size_mb: WholeBlocks = None
+    roundup_power2_divisions: Divisions = ()
 
 
 class Nanotron(Part):
@@ -306,6 +333,8 @@ class Nanotron(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
+    max_split_size_mb: WholeBlocks = None
+    roundup_power2_divisions: Divisions = ()
 
 
 Framework = Annotated[Megatron | Torchtitan | Transformers | Nanotron, Field(discriminator="name")]

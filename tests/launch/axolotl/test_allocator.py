@@ -17,17 +17,20 @@ MODULE = "accelerate launch --num_processes 1 -m axolotl.cli.train a.yaml"
 
 
 @pytest.mark.parametrize(
-    ("words", "environment", "grows"),
+    ("words", "environment", "grows", "divisions"),
     [
-        (COMMAND, {}, True),
-        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}, False),
-        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128"}, None),
-        (MODULE, {}, None),
+        (COMMAND, {}, True, [16]),
+        (COMMAND, {"PYTORCH_HIP_ALLOC_CONF": "expandable_segments:False"}, True, [16]),
+        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False"}, False, None),
+        (COMMAND, {"PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:128"}, None, None),
+        (MODULE, {}, None, None),
     ],
 )
 def test_its_command_has_segments_grow_where_no_variable_says_otherwise(
-    words: str, environment: dict[str, str], grows: bool | None
+    words: str, environment: dict[str, str], grows: bool | None, divisions: list[int] | None
 ) -> None:
     one = {"parallelism": {"num_gpus": 1}}
     asked = launch_of({"a.yaml": CONFIG}, words.split(), env=environment, overrides=one)
-    assert read(asked).fields().get("/framework/expandable_segments") is grows
+    fields = read(asked).fields()
+    assert fields.get("/framework/expandable_segments") is grows
+    assert fields.get("/framework/roundup_power2_divisions") == divisions

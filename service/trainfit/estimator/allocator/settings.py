@@ -115,7 +115,7 @@ def parse_settings(text: str, release: tuple[int, int] = LATEST) -> Settings:
     """
     settings = Settings(release=release)
     # The size of large segments is the least of other sizes, wherever it stands in the text.
-    for name, value in sorted(_options(text), key=lambda option: option[0] != LARGE_SEGMENT_SIZE):
+    for name, value in sorted(options_of(text), key=lambda option: option[0] != LARGE_SEGMENT_SIZE):
         if name in READERS and release >= SINCE.get(name, release):
             settings = READERS[name](settings, value)
         elif name in READERS:
@@ -156,8 +156,10 @@ UNMODELLED = {
 """Options that move bytes in a way that is not replayed, at this value or at any."""
 
 
-def _options(text: str) -> Iterator[tuple[str, str]]:
-    """The options of a text and their values: commas divide them, save within brackets."""
+def options_of(text: str) -> Iterator[tuple[str, str]]:
+    """The options of a text and their values: commas divide them, save within brackets. Raises
+    SettingsError.
+    """
     bare = re.sub(r"\s", "", text).removesuffix(",")
     if not bare:
         return

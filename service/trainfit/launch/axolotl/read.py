@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from trainfit.launch.allocator import VARIABLES, grows_segments
+from trainfit.launch.allocator import DIVISIONS, GROWS, VARIABLE, VARIABLES, read_allocator
 from trainfit.launch.axolotl.experts import put_experts
 from trainfit.launch.axolotl.freezing import put_frozen
 from trainfit.launch.axolotl.kernels import put_kernels
@@ -126,13 +126,15 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
 
 
 def _put_allocator(program: TrainingProgram, draft: Draft) -> None:
-    """Its command has segments grow unless a variable of PyTorch's says anything
-    (src/axolotl/cli/main.py, utils/__init__.py: set_pytorch_cuda_alloc_conf); modules of
-    axolotl.cli do since 0.13 what PyTorch does.
+    """Its command has segments grow and requests rounded unless one of two variables of PyTorch's
+    says anything (src/axolotl/cli/main.py, utils/__init__.py: set_pytorch_cuda_alloc_conf); modules
+    of axolotl.cli do since 0.13 what PyTorch does.
     """
-    grows_segments(program.environment, draft)
-    if program.name == COMMAND and not program.environment.keys() & {*VARIABLES}:
-        draft.default("/framework/expandable_segments", True, WHOSE)
+    if program.name == COMMAND and not program.environment.keys() & {VARIABLES[0], VARIABLE}:
+        draft.default(GROWS, True, WHOSE)
+        draft.default(DIVISIONS, [16], WHOSE)
+    else:
+        read_allocator(program.environment, draft)
 
 
 SHARDING = (

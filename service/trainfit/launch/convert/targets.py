@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from trainfit.specs.job import Job
 from trainfit.specs.launch import LaunchFile, LaunchTarget
 
-ALLOCATOR = "PYTORCH_ALLOC_CONF"
-"""Sets up PyTorch's allocator, since torch 2.9."""
-
 
 @dataclass(frozen=True, slots=True)
 class WrittenLaunch:
@@ -33,10 +30,11 @@ def write(job: Job, to: LaunchTarget) -> WrittenLaunch:
 
     Raises RefusedError with every field that those keys cannot say.
     """
+    from trainfit.launch.allocator import VARIABLE, written_allocator
+
     launch = WRITERS[to](job)
-    if job.framework.expandable_segments is False:
-        return launch
-    return replace(launch, environment={ALLOCATOR: "expandable_segments:True"})
+    allocator = written_allocator(job.framework)
+    return replace(launch, environment={VARIABLE: allocator}) if allocator else launch
 
 
 def _megatron(job: Job) -> WrittenLaunch:

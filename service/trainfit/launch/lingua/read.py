@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dotlist import assignments, values_of
 from trainfit.launch.draft import Draft, Reading
@@ -84,8 +84,8 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     _copies(reading, draft, heads)
     _recompute(reading, draft)
     _probe(reading, draft)
-    if not grows_segments(program.environment, draft):
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    read_allocator(program.environment, draft)
+    draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.deepspeed.beside import configs_of
 from trainfit.launch.deepspeed.zero import put_zero
 from trainfit.launch.draft import Draft
@@ -97,7 +97,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         put_zero(run)
         if adapters:
             draft.default(f"{PEFT}/adapter_dtype", "bf16", "DeepSpeed, which casts its weights")
-    grows_segments(program.environment, draft)
+    read_allocator(program.environment, draft)
     put_module_loading(run)
     finish(run, table_of("trainfit.launch.transformers", "trainer") | table_of(__package__))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from trainfit.launch.allocator import VARIABLES, grows_segments
+from trainfit.launch.allocator import VARIABLES, read_allocator
 from trainfit.launch.draft import Draft
 from trainfit.launch.effects import Effect
 from trainfit.launch.settings import Setting
@@ -40,10 +40,7 @@ KERNELS = ("NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN", "NVTE_UNFUSED_ATTN")
 
 def read_environment(environment: Mapping[str, Setting], draft: Draft) -> None:
     """Put what variables decide into a draft, once the arguments are there."""
-    grows_segments(environment, draft)
-    for name in VARIABLES:
-        if (setting := environment.get(name)) is not None:
-            _tell_allocator(setting, draft)
+    read_allocator(environment, draft)
     _put_kernel(environment, draft)
     for name, setting in environment.items():
         if name in (*VARIABLES, *KERNELS) or not name.startswith(PREFIXES):
@@ -71,16 +68,6 @@ def _workspaces(value: str) -> Effect:
     total = sum(int(size) * int(count) * 1024 for size, count in pairs)
     source = "aten/src/ATen/cuda/CublasHandlePool.cpp: parseChosenWorkspaceSize"
     return Effect(why, "raises", source, bytes=STREAMS * total)
-
-
-def _tell_allocator(setting: Setting, draft: Draft) -> None:
-    """What else a variable asks of the allocator than that its segments grow."""
-    options = [option.partition(":")[0].strip() for option in str(setting.value).split(",")]
-    others = [option for option in options if option not in ("expandable_segments", "")]
-    if others:
-        draft.leave_out(setting, f"{', '.join(others)} of PyTorch's allocator is not modelled")
-    else:
-        draft.recognise(setting)
 
 
 def _put_kernel(environment: Mapping[str, Setting], draft: Draft) -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
@@ -100,7 +100,8 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     _zero(reading, draft)
     _recompute(reading, draft)
     _checks(reading, draft)
-    if program.name is not None and not grows_segments(program.environment, draft):
+    read_allocator(program.environment, draft)
+    if program.name is not None:
         draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.documents import TOML, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.keys import table_of
@@ -87,8 +87,9 @@ def _put_allocator(run: TorchtitanRun) -> None:
     by_command = run.program.name is not None and not is_started_by_script(run.program)
     whose = "PyTorch" if by_command else run.whose
     grows = run.release.grows_segments and not by_command
-    if grows or not grows_segments(run.program.environment, run.draft):
-        run.draft.default("/framework/expandable_segments", grows, whose)
+    if not grows:
+        read_allocator(run.program.environment, run.draft)
+    run.draft.default("/framework/expandable_segments", grows, whose)
 
 
 def read_written(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from trainfit.launch.accelerate.config import MARKS as ACCELERATES
 from trainfit.launch.accelerate.config import launched
 from trainfit.launch.accelerate.keys import DECIDING as LAUNCHERS
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.deepspeed.beside import Beside, config_beside
 from trainfit.launch.deepspeed.besides import bound_besides
 from trainfit.launch.deepspeed.tensor_parallel import put_tensor_parallel
@@ -243,7 +243,7 @@ def put_run(run: TrainerRun) -> None:
     if engine.name == "deepspeed":
         put_zero(run)
     check_trainer(run, adapters=has_adapters(run))
-    grows_segments(run.program.environment, run.draft)
+    read_allocator(run.program.environment, run.draft)
     put_module_loading(run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from trainfit.launch.allocator import grows_segments
+from trainfit.launch.allocator import read_allocator
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dotlist import added_key, assignments, hydra_value, values_of
 from trainfit.launch.draft import Draft, Reading
@@ -155,8 +155,9 @@ def _targets(settings: Mapping[str, Setting]) -> set[str]:
 
 
 def _segments(program: TrainingProgram, draft: Draft) -> None:
-    if program.name is None or not grows_segments(program.environment, draft):
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    if program.name is not None:
+        read_allocator(program.environment, draft)
+    draft.default("/framework/expandable_segments", False, "PyTorch")
 
 
 def _trainer(program: TrainingProgram) -> str:
