@@ -252,7 +252,8 @@ def reserved_with(compile: bool = False, **framework: Any) -> Interval:
 
 def test_blocks_that_are_not_split_serve_no_smaller_request() -> None:
     grown, whole = (
-        reserved_with(expandable_segments=True, max_split_size_mb=each) for each in (None, 512)
+        reserved_with(expandable_segments=True, max_split_size_bytes=each)
+        for each in (None, 512 * 2**20)
     )
     assert whole.expected > 1.2 * grown.expected
 
@@ -269,7 +270,11 @@ def test_requests_are_rounded_up_by_a_part_of_themselves_at_most() -> None:
 def test_without_requests_the_bounds_take_in_what_the_allocator_is_asked_for() -> None:
     plain, rounded, whole = (
         reserved_with(compile=True, **each)
-        for each in ({}, {"roundup_power2_divisions": [1, 16]}, {"max_split_size_mb": 512})
+        for each in (
+            {},
+            {"roundup_power2_divisions": [1, 16]},
+            {"max_split_size_bytes": 512 * 2**20},
+        )
     )
     assert rounded.expected == whole.expected == plain.expected
     assert 17 / 16 * plain.high * 0.95 < rounded.high < 17 / 16 * plain.high

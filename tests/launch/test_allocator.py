@@ -15,7 +15,8 @@ from trainfit.specs.framework import Torchtitan
 CONFIG = "model_name_or_path: Qwen/Qwen3-8B\nper_device_train_batch_size: 1\nmax_length: 4096\n"
 WORDS = "accelerate launch --num_processes 1 -m trl.scripts.sft --config a.yaml"
 CUDA, HIP, BOTH = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
-GROWS, WHOLE = "expandable_segments", "max_split_size_mb"
+MIB = 2**20
+GROWS, WHOLE = "expandable_segments", "max_split_size_bytes"
 DIVISIONS = "roundup_power2_divisions"
 UNSLOTH = "expandable_segments:True,roundup_power2_divisions:[32:256,64:128,256:64,>:32]"
 
@@ -23,11 +24,11 @@ UNSLOTH = "expandable_segments:True,roundup_power2_divisions:[32:256,64:128,256:
 @pytest.mark.parametrize(
     ("environment", "fields", "left"),
     [
-        ({CUDA: "max_split_size_mb:128"}, {WHOLE: 128}, ""),
+        ({CUDA: "max_split_size_mb:128"}, {WHOLE: 128 * MIB}, ""),
         ({BOTH: " expandable_segments:True, "}, {GROWS: True}, ""),
-        ({HIP: "garbage_collection_threshold:0.9,max_split_size_mb:128"}, {WHOLE: 128}, ""),
-        ({HIP: "max_split_size_mb:512", BOTH: "expandable_segments:True"}, {WHOLE: 512}, ""),
-        ({HIP: "expandable_segments:True", CUDA: "max_split_size_mb:512"}, {WHOLE: 512}, ""),
+        ({HIP: "garbage_collection_threshold:0.9,max_split_size_mb:128"}, {WHOLE: 128 * MIB}, ""),
+        ({HIP: "max_split_size_mb:512", BOTH: "expandable_segments:True"}, {WHOLE: 512 * MIB}, ""),
+        ({HIP: "expandable_segments:True", CUDA: "max_split_size_mb:512"}, {WHOLE: 512 * MIB}, ""),
         (
             {CUDA: UNSLOTH},
             {GROWS: True, DIVISIONS: [256] * 6 + [128, 1, 64, 32]},
@@ -35,7 +36,7 @@ UNSLOTH = "expandable_segments:True,roundup_power2_divisions:[32:256,64:128,256:
         ),
         (
             {CUDA: "max_split_size_mb:32,roundup_power2_divisions:32"},
-            {WHOLE: 32, DIVISIONS: [32]},
+            {WHOLE: 32 * MIB, DIVISIONS: [32]},
             "",
         ),
         ({CUDA: "garbage_collection_threshold:0.8,backend:native"}, {}, ""),
@@ -76,7 +77,9 @@ def test_variables_are_read_as_pytorch_reads_them(
 POWERS = st.sampled_from([1, 2, 4, 16, 256])
 
 
-@given(st.booleans(), st.none() | st.integers(20, 4096), st.lists(POWERS, max_size=16))
+@given(
+    st.booleans(), st.none() | st.integers(20, 4096).map(MIB.__mul__), st.lists(POWERS, max_size=16)
+)
 def test_what_is_written_is_read(grows: bool, whole: int | None, divisions: list[int]) -> None:
     said = {GROWS: grows, WHOLE: whole, DIVISIONS: divisions}
     framework = Torchtitan.model_validate({"name": "torchtitan"} | said)

@@ -279,7 +279,7 @@ def arguments(kind: Any) -> Iterator[Any]:
         yield kind
 
 
-NUMBERS = (0, 1, 2, 3, 4, 8, 16, 64, 128, 1000, 4096, 10**6, 10**9)
+NUMBERS = (0, 1, 2, 3, 4, 8, 16, 64, 128, 1000, 4096, 10**6, 10**9, 64 * 2**20)
 WORDS = ("embed_tokens", "lm_head", "norm", "q_proj", "Et*5|t*3L", "MMMMMMMM")
 
 

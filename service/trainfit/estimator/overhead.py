@@ -109,7 +109,7 @@ def odd_blocks(plan: Plan, outside: Interval) -> OddBlocks:
     """Of a plan whose GPU has so much outside PyTorch."""
     framework = plan.framework
     parts = [each for each in framework.roundup_power2_divisions if each > 1]
-    room = plan.gpu.memory_bytes - outside.high if framework.max_split_size_mb else 0
+    room = plan.gpu.memory_bytes - outside.high if framework.max_split_size_bytes else 0
     return OddBlocks(min(parts, default=0), max(0, room))
 
 

@@ -20,7 +20,7 @@ from trainfit.estimator.allocator import (
     Settings,
     replay,
 )
-from trainfit.estimator.allocator.settings import MIB, POWER_INTERVALS
+from trainfit.estimator.allocator.settings import POWER_INTERVALS
 from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.overhead import context, grows_segments
 from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
@@ -282,9 +282,9 @@ def ways(plan: Plan) -> Sequence[Sequence[Settings]]:
 def _asked_for(plan: Plan) -> Settings:
     """What a job sets of the allocator whether segments grow or not."""
     framework = plan.framework
-    whole, divisions = framework.max_split_size_mb, framework.roundup_power2_divisions
+    divisions = framework.roundup_power2_divisions
     beyond = POWER_INTERVALS - len(divisions)
     return Settings(
-        max_split_bytes=None if whole is None else whole * MIB,
+        max_split_bytes=framework.max_split_size_bytes,
         roundup_power2_divisions=(*divisions, *(divisions[-1:] or (0,)) * beyond),
     )

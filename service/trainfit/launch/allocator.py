@@ -15,13 +15,14 @@ VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF", VARIABLE)
 (c10/cuda/CUDAAllocatorConfig.h: instance)."""
 
 GROWS = "/framework/expandable_segments"
-WHOLE = "/framework/max_split_size_mb"
+WHOLE = "/framework/max_split_size_bytes"
 DIVISIONS = "/framework/roundup_power2_divisions"
 
 COLLECTS = "garbage_collection_threshold"
 """Nothing is collected unless a program takes a share of its GPU (DeviceCachingAllocator::malloc:
 set_fraction)."""
 SHARE = "per_process_memory_fraction"
+MIB = 1 << 20
 
 
 def read_allocator(environment: Mapping[str, Setting], draft: Draft) -> None:
@@ -53,7 +54,7 @@ def _said(text: str) -> tuple[dict[str, object], list[str]]:
     loaded with the rest of the allocator.
     """
     from trainfit.estimator.allocator import Settings, SettingsError, parse_settings
-    from trainfit.estimator.allocator.settings import MIB, options_of
+    from trainfit.estimator.allocator.settings import options_of
 
     fields: dict[str, object] = {}
     left: list[str] = []
@@ -70,7 +71,7 @@ def _said(text: str) -> tuple[dict[str, object], list[str]]:
         if name == "expandable_segments":
             fields[GROWS] = settings.expandable_segments
         elif name == "max_split_size_mb" and settings.max_split_bytes is not None:
-            fields[WHOLE] = settings.max_split_bytes // MIB
+            fields[WHOLE] = settings.max_split_bytes
         elif name == "roundup_power2_divisions":
             fields[DIVISIONS] = _divisions(settings.roundup_power2_divisions)
         elif settings != Settings() and (name != COLLECTS or SHARE in options):
@@ -94,8 +95,8 @@ def written_allocator(framework: Framework) -> str:
 def _written(framework: Framework) -> Iterator[str]:
     if framework.expandable_segments is not False:
         yield "expandable_segments:True"
-    if framework.max_split_size_mb is not None:
-        yield f"max_split_size_mb:{framework.max_split_size_mb}"
+    if framework.max_split_size_bytes is not None:
+        yield f"max_split_size_mb:{framework.max_split_size_bytes // MIB}"
     *first, last = framework.roundup_power2_divisions or (0,)
     if first:
         each = [f"{1 << interval}:{divisions}" for interval, divisions in enumerate(first)]

@@ -2,7 +2,7 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AfterValidator, AliasChoices, Field
 
 from trainfit.specs.part import MAX_SAFE_INTEGER, Part
 
@@ -19,15 +19,24 @@ Elements = Annotated[int, Field(ge=0, le=MAX_SAFE_INTEGER)]
 WholeBlocks = Annotated[
     int | None,
     Field(
-        ge=20,
-        le=1_048_576,
-        description="PyTorch's allocator splits no block of so many MiB or more: it serves no "
+        ge=20 * 2**20,
+        le=2**40,
+        multiple_of=2**20,
+        description="PyTorch's allocator splits no block of so many bytes or more: it serves no "
         "request below that, nor one by 20 MiB smaller (max_split_size_mb). Where the order of "
         "requests is not known, all of the GPU may come to be reserved. Unset: it splits all.",
     ),
 ]
+
+
+def _power_of_two(value: int) -> int:
+    if value.bit_count() != 1:
+        raise ValueError("must be a power of two")
+    return value
+
+
 Divisions = Annotated[
-    tuple[Literal[1, 2, 4, 8, 16, 32, 64, 128, 256], ...],
+    tuple[Annotated[int, Field(ge=1, le=256), AfterValidator(_power_of_two)], ...],
     Field(
         max_length=16,
         strict=False,
@@ -170,7 +179,7 @@ class Megatron(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
-    max_split_size_mb: WholeBlocks = None
+    max_split_size_bytes: WholeBlocks = None
     roundup_power2_divisions: Divisions = ()
 
 
@@ -216,7 +225,7 @@ class Torchtitan(Part):
         "as torchtitan's run_train.sh has it but not its script for Slurm, nor in v0.2.0; and that "
         "they grow is expected.",
     )
-    max_split_size_mb: WholeBlocks = None
+    max_split_size_bytes: WholeBlocks = None
     roundup_power2_divisions: Divisions = ()
 
 
@@ -303,7 +312,7 @@ class Transformers(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
-    max_split_size_mb: WholeBlocks = None
+    max_split_size_bytes: WholeBlocks = None
     roundup_power2_divisions: Divisions = ()
 
 
@@ -333,7 +342,7 @@ class Nanotron(Part):
     expandable_segments: bool = Field(
         False, description="PyTorch's allocator grows segments rather than caching blocks."
     )
-    max_split_size_mb: WholeBlocks = None
+    max_split_size_bytes: WholeBlocks = None
     roundup_power2_divisions: Divisions = ()
 
 
