@@ -34,3 +34,14 @@ def test_its_command_has_segments_grow_where_no_variable_says_otherwise(
     fields = read(asked).fields()
     assert fields.get("/framework/expandable_segments") is grows
     assert fields.get("/framework/roundup_power2_divisions") == divisions
+
+
+@pytest.mark.parametrize(("version", "divisions"), [("0.16.1", [16]), ("0.17.0", None)])
+def test_its_command_rounds_requests_no_more_since_0_17(
+    version: str, divisions: list[int] | None
+) -> None:
+    one = {"parallelism": {"num_gpus": 1}}
+    asked = launch_of({"a.yaml": CONFIG}, COMMAND.split(), overrides=one, framework_version=version)
+    fields = read(asked).fields()
+    assert fields.get("/framework/expandable_segments") is True
+    assert fields.get("/framework/roundup_power2_divisions") == divisions

@@ -23,6 +23,7 @@ from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.transformers.adapters import PEFT, put_decomposed, put_stored
 from trainfit.launch.transformers.added_tokens import leave_out_added_tokens
+from trainfit.launch.transformers.changes import Release
 from trainfit.launch.transformers.engine import STRATEGIES, TrainerEngine, put_communication
 from trainfit.launch.transformers.evaluating import check_evaluation
 from trainfit.launch.transformers.format import files_of, flags_of_program
@@ -50,6 +51,8 @@ WHOSE = "axolotl"
 OWN_KEYS = ("micro_batch_size", "sequence_len", "sample_packing", "lora_target_linear")
 LENGTH_BY_DEFAULT = 512
 COMMAND = "axolotl"
+ROUNDS_NO_MORE: Release = (0, 17)
+"""The release that demands torch 2.9, with which 0.16 left requests as they are."""
 ROUNDED, MULTIPLE = "resize_token_embeddings_to_32x", 32
 """Rows of the embedding are rounded up to a multiple, where it has fewer."""
 BESIDE = (
@@ -120,19 +123,21 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     put_precision(run, engine, adapters=adapters, loaded=_loaded(run), widens=not own)
     if engine.name == "deepspeed":
         put_zero(run)
-    _put_allocator(program, draft)
+    _put_allocator(program, draft, named)
     put_module_loading(run)
     finish(run, table_of(__package__))
 
 
-def _put_allocator(program: TrainingProgram, draft: Draft) -> None:
-    """Its command has segments grow and requests rounded unless one of two variables of PyTorch's
-    says anything (src/axolotl/cli/main.py, utils/__init__.py: set_pytorch_cuda_alloc_conf); modules
-    of axolotl.cli do since 0.13 what PyTorch does.
+def _put_allocator(program: TrainingProgram, draft: Draft, named: Mapping[str, Release]) -> None:
+    """Its command has segments grow unless one of two variables of PyTorch's says anything, and
+    requests rounded before 0.17 (src/axolotl/cli/main.py, utils/__init__.py:
+    set_pytorch_cuda_alloc_conf), or nobody knows which release it is; modules of axolotl.cli do
+    since 0.13 what PyTorch does.
     """
     if program.name == COMMAND and not program.environment.keys() & {VARIABLES[0], VARIABLE}:
         draft.default(GROWS, True, WHOSE)
-        draft.default(DIVISIONS, [16], WHOSE)
+        if named.get("axolotl", ()) < ROUNDS_NO_MORE:
+            draft.default(DIVISIONS, [16], WHOSE)
     else:
         read_allocator(program.environment, draft)
 
