@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainfit.launch.draft import Draft
+from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.specs.framework import Framework
 
@@ -22,7 +23,6 @@ COLLECTS = "garbage_collection_threshold"
 """Nothing is collected unless a program takes a share of its GPU (DeviceCachingAllocator::malloc:
 set_fraction)."""
 SHARE = "per_process_memory_fraction"
-MIB = 1 << 20
 
 
 def read_allocator(environment: Mapping[str, Setting], draft: Draft) -> None:
@@ -34,6 +34,15 @@ def read_allocator(environment: Mapping[str, Setting], draft: Draft) -> None:
         _put(setting, draft)
     for setting in given[1:]:
         draft.ignore(setting)
+
+
+def read_allocator_of(program: TrainingProgram, draft: Draft) -> None:
+    """What a command's environment says of the allocator, else PyTorch's default: what starts files
+    that are sent alone is not known, and leaves whether segments grow open.
+    """
+    read_allocator(program.environment, draft)
+    if program.name is not None:
+        draft.default(GROWS, False, "PyTorch")
 
 
 def _put(setting: Setting, draft: Draft) -> None:
@@ -93,6 +102,8 @@ def written_allocator(framework: Framework) -> str:
 
 
 def _written(framework: Framework) -> Iterator[str]:
+    from trainfit.estimator.allocator.settings import MIB
+
     if framework.expandable_segments is not False:
         yield "expandable_segments:True"
     if framework.max_split_size_bytes is not None:

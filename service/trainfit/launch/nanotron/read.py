@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from trainfit.launch.allocator import read_allocator
+from trainfit.launch.allocator import read_allocator_of
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
@@ -100,9 +100,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     _zero(reading, draft)
     _recompute(reading, draft)
     _checks(reading, draft)
-    read_allocator(program.environment, draft)
-    if program.name is not None:
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    read_allocator_of(program, draft)
     reading.close(table_of(__package__))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainfit.launch.allocator import read_allocator
+from trainfit.launch.allocator import read_allocator_of
 from trainfit.launch.draft import Draft
 from trainfit.launch.keys import table_of
 from trainfit.launch.program import TrainingProgram
@@ -27,9 +27,7 @@ def read_torchtitan(
     starts Primus sets nothing of PyTorch's allocator; an experiment alone leaves it open.
     """
     read_written(program, list(_of_torchtitan(settings, draft)), draft, release)
-    read_allocator(program.environment, draft)
-    if program.name is not None:
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    read_allocator_of(program, draft)
 
 
 def _of_torchtitan(settings: Mapping[str, Setting], draft: Draft) -> Iterator[Setting]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from trainfit.launch.allocator import read_allocator
+from trainfit.launch.allocator import read_allocator_of
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dora import put_dora
 from trainfit.launch.dotlist import assignments, values_of
@@ -93,9 +93,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     dora = reading.get("model.use_dora")
     if dora is not None and reading.value("model.use_dora", False, flag):
         put_dora(draft, dora)
-    read_allocator(program.environment, draft)
-    if program.name is not None:
-        draft.default("/framework/expandable_segments", False, "PyTorch")
+    read_allocator_of(program, draft)
     reading.close(table_of(__package__), idle)
 
 
