@@ -9,8 +9,13 @@ scenario("the guide opens from the page, and its search finds a word", async (pa
   await page.getByRole("link", { name: "Guide" }).click();
   await page.getByRole("heading", { level: 1 }).waitFor();
   assert.equal(page.url(), `${ORIGIN}/guide/`);
-  await page.keyboard.press("/");
-  await page.keyboard.type("reserved");
+  const query = page.getByRole("textbox", { name: "Search" });
+  while (!(await query.evaluate((box) => box === document.activeElement))) {
+    await page.keyboard.press("/"); // which nobody hears before the guide's script has run
+    await page.waitForTimeout(100);
+  }
+  await query.fill("reserve");
+  await page.keyboard.press("d");
   const found = page.locator(".md-search-result__link").filter({ hasText: "allocator" }).first();
   await found.click();
   await page.waitForURL(/allocator\.html/);
