@@ -16,6 +16,7 @@ from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.builtins import ENDS
 from trainfit.launch.shell.choices import Choice, Decisions
+from trainfit.launch.shell.following import Followings
 from trainfit.specs.launch import Launch, LaunchFormat
 
 BESIDE_OTHERS: Sequence[LaunchFormat] = ("accelerate", "deepspeed")
@@ -40,7 +41,7 @@ class SeveralRunsError(LaunchError):
 class FoundCommand(NamedTuple):
     """The program that a launch starts, and its format. `choices` are statements of scripts of
     which nothing says which way they go, `decided` those that go one way; guards that end a script
-    were passed or not.
+    were passed or not. `followings` are what came of its scripts.
     """
 
     format: Format
@@ -48,6 +49,7 @@ class FoundCommand(NamedTuple):
     choices: Sequence[Choice] = ()
     decided: Decisions = MappingProxyType({})
     past_guards: bool = False
+    followings: Followings | None = None
 
 
 def find_command(launch: Launch) -> FoundCommand:
@@ -55,19 +57,21 @@ def find_command(launch: Launch) -> FoundCommand:
     something that it checks is not there, what it would start otherwise; the account says where it
     ends. Raises LaunchError.
     """
-    unwrapped = programs_of(launch)
+    followings = Followings()
+    unwrapped = programs_of(launch, followings=followings)
     try:
-        return command_in(unwrapped, launch)
+        return command_in(unwrapped, launch)._replace(followings=followings)
     except LaunchError as error:
         if not any(ENDS in each.message for each in unwrapped.notes):
             raise
         try:
-            beyond = programs_of(launch, past_guards=True)
+            beyond = programs_of(launch, past_guards=True, followings=followings)
         except LaunchError:
             raise error from None
         if not recognised(beyond.programs):
             raise error from None
-    return command_in(beyond, launch, past_guards=True)
+    found = command_in(beyond, launch, past_guards=True)
+    return found._replace(followings=followings)
 
 
 def command_in(

@@ -121,13 +121,15 @@ def _outcome(launch: Launch, found: FoundCommand) -> Outcome:
 
 
 def _lacking(found: FoundCommand, outcome: Outcome) -> Choice | None:
-    """A choice by which something is lost to the reading, and that no user can make for it."""
+    """A choice by which something is lost to the reading, and that no user can make for it: of
+    several in one line the last, as what an `if` decides may leave nothing to the && in it.
+    """
     if isinstance(outcome, LaunchError):
         lost = str(outcome)
     else:
         lost = "; ".join(each.why for each in outcome.unread())
-    open_ = (each for each in found.choices if each.why in lost and not any(asked_for(each.why)))
-    return next(open_, None)
+    open_ = [each for each in found.choices if each.why in lost and not any(asked_for(each.why))]
+    return next((each for each in open_[::-1] if each.place[:2] == open_[0].place[:2]), None)
 
 
 def _each_way(launch: Launch, found: FoundCommand, outcome: Outcome) -> Iterator[Outcome]:
@@ -138,11 +140,17 @@ def _each_way(launch: Launch, found: FoundCommand, outcome: Outcome) -> Iterator
         return
     for way in range(choice.ways):
         decided = {**found.decided, choice.place: way}
-        unwrapped = programs_of(launch, past_guards=found.past_guards, decided=decided)
+        unwrapped = programs_of(
+            launch,
+            past_guards=found.past_guards,
+            decided=decided,
+            followings=found.followings,
+        )
         if not recognised(unwrapped.programs):
             continue
         try:
             gone = command_in(unwrapped, launch, decided, past_guards=found.past_guards)
+            gone = gone._replace(followings=found.followings)
         except LaunchError as error:
             yield error
         else:

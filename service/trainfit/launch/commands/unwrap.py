@@ -26,6 +26,7 @@ from trainfit.launch.scripts import SUFFIXES, is_script
 from trainfit.launch.settings import Setting
 from trainfit.launch.shell.choices import Choice, Choices, Decisions
 from trainfit.launch.shell.errors import ShellError
+from trainfit.launch.shell.following import Followings, OutcomeOfScript
 from trainfit.launch.shell.script import ShellScript
 from trainfit.launch.shell.source import Source, lines_of
 from trainfit.launch.shell.state import Budget, State, Variable, Variables
@@ -72,16 +73,21 @@ class Unwrapped(NamedTuple):
 
 
 def programs_of(
-    launch: Launch, *, past_guards: bool = False, decided: Decisions | None = None
+    launch: Launch,
+    *,
+    past_guards: bool = False,
+    decided: Decisions | None = None,
+    followings: Followings | None = None,
 ) -> Unwrapped:
     """Every program that the launch starts; where it is to start none, its files alone. What a
     script would start if what it checks were as it wants is found `past_guards`; `decided` are
-    ways that its statements go.
+    ways that its statements go, and `followings` what came of the scripts of this launch before.
 
     Raises LaunchError where a script asks for more than is followed.
     """
+    followings = Followings() if followings is None else followings
     try:
-        return _Unwrapping(launch, past_guards, decided or {}).unwrapped()
+        return _Unwrapping(launch, past_guards, decided or {}, followings).unwrapped()
     except ShellError as error:
         raise LaunchError(Complaint(error.message, error.file, error.line)) from None
 
@@ -89,9 +95,12 @@ def programs_of(
 class _Unwrapping:
     """Takes off one launch what wraps its programs."""
 
-    def __init__(self, launch: Launch, past_guards: bool, decided: Decisions) -> None:
+    def __init__(
+        self, launch: Launch, past_guards: bool, decided: Decisions, followings: Followings
+    ) -> None:
         self._launch = launch
         self._past_guards = past_guards
+        self._followings = followings
         self._choices = Choices(decided)
         self._passed: dict[Word, None] = {}
         environment = {name: Setting(name, text, "env", None) for name, text in launch.env.items()}
@@ -141,7 +150,7 @@ class _Unwrapping:
         found: dict[str, tuple[list[TrainingProgram], Choices]] = {}
         lost: dict[str, ShellError] = {}
         for file in self._launch.files:
-            if is_script(file.path, file.content):
+            if file.path not in self._called and is_script(file.path, file.content):
                 arguments = self._arguments() if asked is file else None
                 outer, self._called = self._called, set()
                 self._choices = Choices(self._choices.decided)
@@ -248,13 +257,7 @@ class _Unwrapping:
             for name, setting in program.environment.items()
         }
         parameters = None if arguments is None else tuple(map(Text.of_word, arguments))
-        sent = frozenset(file.path for file in self._launch.files)
-        state = State(Variables(variables), parameters, sent=sent)
-        gpus = counts.gpus_of_node(program, self._launch.overrides)
-        prints = partial(counts.printed, gpus)
-        script = ShellScript(state, self._budget, self._file, prints, self._choices)
-        script.passes_guards = self._past_guards
-        script.follow(source)
+        script = self._followed(source, variables, parameters, program)
         self._passed |= dict.fromkeys(script.passed)
         for at, message in script.ends_early:
             self._note(at, message)
@@ -272,6 +275,44 @@ class _Unwrapping:
                 earlier = given
                 environment = {name: Setting.of(name, given[name]) for name in given}
             yield from self._of_words(command.words, program.after(command, environment), depth + 1)
+
+    def _followed(
+        self,
+        source: Source,
+        variables: Mapping[str, Variable],
+        parameters: tuple[Text, ...] | None,
+        program: TrainingProgram,
+    ) -> OutcomeOfScript:
+        """What comes of a script with these variables and parameters, around a program."""
+        sent = frozenset(file.path for file in self._launch.files)
+        gpus = counts.gpus_of_node(program, self._launch.overrides)
+
+        def follow(choices: Choices) -> ShellScript:
+            def file(path: str) -> LaunchFile | None:
+                found = self._bare.file(path)
+                if found is not None:
+                    self._called.add(found.path)
+                    script.read.append(found.path)
+                return found
+
+            state = State(Variables(variables), parameters, sent=sent)
+            prints = partial(counts.printed, gpus)
+            texts = self._followings.texts
+            script = ShellScript(state, self._budget, file, prints, choices, texts)
+            script.passes_guards = self._past_guards
+            script.follow(source)
+            return script
+
+        files = tuple((path, file.content) for path, file in self._bare.files.items())
+        followed = self._followings.followed(
+            (source, tuple(variables.items()), parameters, gpus, files),
+            self._budget,
+            self._choices,
+            follow,
+            passes_guards=self._past_guards,
+        )
+        self._called |= {*followed.read}
+        return followed
 
     def _of_words(
         self, words: Sequence[Word], program: TrainingProgram, depth: int
@@ -360,13 +401,6 @@ class _Unwrapping:
         file = self._bare.file(word.text)
         if file is None:
             self._note(word, f"{word.text} is called here and was not sent")
-        return file
-
-    def _file(self, path: str) -> LaunchFile | None:
-        """A file that was sent and that a script reads or calls."""
-        file = self._bare.file(path)
-        if file is not None:
-            self._called.add(file.path)
         return file
 
     def _note(self, at: Word, message: str) -> None:

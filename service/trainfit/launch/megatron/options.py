@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Literal
 
@@ -176,9 +176,8 @@ class MegatronParser:
         known = releases()
         shapes = known.options.get(spelling)
         if shapes is None:
-            near = get_close_matches(spelling, _alike(spelling), n=1)
             return "no release of Megatron-LM has this option" + "".join(
-                f"; {name} is one" for name in near
+                f"; {name} is one" for name in _near(spelling)
             )
         assert self.release is not None
         if self.release < shapes[0].since:
@@ -186,10 +185,12 @@ class MegatronParser:
         return f"went after {known.names[shapes[-1].until]}"
 
 
-def _alike(spelling: str) -> list[str]:
-    """Options that share a word with this one: to compare it with every other takes long."""
+@lru_cache(maxsize=256)
+def _near(spelling: str) -> Sequence[str]:
+    """The option that is likest, of those that share a word: to compare every other takes long."""
     given = set(spelling.strip("-").split("-"))
-    return [name for name in releases().options if given.intersection(name.split("-"))]
+    alike = [name for name in releases().options if given.intersection(name.split("-"))]
+    return get_close_matches(spelling, alike, n=1)
 
 
 @cache

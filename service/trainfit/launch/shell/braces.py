@@ -25,7 +25,7 @@ def expanded(word: Word, spend: Callable[[int], None]) -> Sequence[Word]:
     found = list(_expanded(list(_signs(word)), spend))
     if len(found) == 1 and len(found[0]) == sum(1 for _ in _signs(word)):
         return (word,)
-    return [replace(word, parts=tuple(_merged(signs))) for signs in found if signs]
+    return [Word(tuple(_merged(signs)), word.place) for signs in found if signs]
 
 
 def _bare(part: Part) -> str | None:
@@ -143,4 +143,5 @@ def _sequence(
     way = 1 if last >= first else -1
     for number in range(first, last + way, way * step):
         text = chr(number) if letters else f"{number:0{width}d}"
-        yield [Literal((replace(place, text=text),), quoted=letters and not text.isalnum())]
+        piece = Piece(text, place.file, place.line)
+        yield [Literal((piece,), quoted=letters and not text.isalnum())]

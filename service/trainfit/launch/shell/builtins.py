@@ -91,9 +91,11 @@ ENDS = "the script may end here, before it trains"
 
 
 def _exit(script: ShellScript, words: Words, place: Piece) -> Status:
-    if script.passes_guards and words and str(words[0]) not in ("0", "$?"):
-        script.passed.append(place)
-        return 0
+    if words and str(words[0]) not in ("0", "$?"):
+        script.meets_guards = True
+        if script.passes_guards:
+            script.passed.append(place)
+            return 0
     script.note_end(place, ENDS)
     script.leave(Jump.EXIT, place, _given_status(script, words))
     return 0

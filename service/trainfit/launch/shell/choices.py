@@ -30,14 +30,22 @@ class Choices:
 
     decided: Decisions = field(default_factory=dict)
     _met: dict[Place, Choice | None] = field(default_factory=dict)
+    _taken: set[Place] = field(default_factory=set)
 
     def meet(self, at: Piece, by: str, ways: int, why: str) -> int | None:
         """Which way this statement goes `by` what decides there; None where that is not known."""
         place = (at.file, at.line, by)
         if place in self.decided:
+            self._taken.add(place)
             return self.decided[place]
         self._met[place] = None if place in self._met else Choice(place, ways, why)
         return None
+
+    def goes_as(self, others: Choices) -> bool:
+        """Whether all that was met here goes the same way as it is decided there."""
+        return self._met.keys().isdisjoint(others.decided) and all(
+            others.decided.get(place) == self.decided[place] for place in self._taken
+        )
 
     def add(self, others: Choices) -> None:
         """What another script meets."""

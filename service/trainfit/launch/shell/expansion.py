@@ -24,6 +24,7 @@ from trainfit.launch.shell.syntax import (
     Word,
 )
 from trainfit.launch.shell.text import Array, NotKnownError, Text, joined
+from trainfit.launch.shell.texts import Texts
 
 UNNAMED = "$(...)"
 """Stands for what is not known and has no name."""
@@ -41,6 +42,7 @@ class Shell(Protocol):
 
     state: State
     budget: Budget
+    texts: Texts
 
     def output(self, substitution: Substitution) -> Text:
         """What the commands of a substitution print."""
@@ -85,13 +87,20 @@ class Expander:
 
     def words(self, nodes: Iterable[Word]) -> list[Text]:
         """The words that these stand for; those of an array and of unquoted text are many."""
+        known, budget = self.shell.texts.words, self.shell.budget
+        noglob = "noglob" in self.state.options
         words: list[Text] = []
         for node in nodes:
-            for word in braces.expanded(node, self.shell.budget.spend):
-                for stretches in self._fields(word):
-                    text = self._matched(stretches)
-                    self.shell.budget.spend(len(str(text)) + len(text.pieces))
-                    words.append(text)
+            words += known(node, budget, noglob, self._word)
+        return words
+
+    def _word(self, node: Word) -> Sequence[Text]:
+        words: list[Text] = []
+        for word in braces.expanded(node, self.shell.budget.spend):
+            for stretches in self._fields(word):
+                text = self._matched(stretches)
+                self.shell.budget.spend(len(str(text)) + len(text.pieces))
+                words.append(text)
         return words
 
     def asked(self, nodes: Sequence[Word]) -> list[Text]:
@@ -111,6 +120,13 @@ class Expander:
 
     def value(self, node: Word, *, quoted: bool = False) -> Text:
         """One text, not split, as it is assigned to a variable."""
+
+        def value(word: Word) -> Sequence[Text]:
+            return (self._value(word, quoted=quoted),)
+
+        return self.shell.texts.words(node, self.shell.budget, None, value)[0]
+
+    def _value(self, node: Word, *, quoted: bool) -> Text:
         fields = Fields("")
         for part in node.parts:
             is_all = isinstance(part, Parameter) and parameters.is_all(part)

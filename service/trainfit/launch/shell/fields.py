@@ -96,12 +96,15 @@ ONE_WORD = (None, NODE)
 
 def text_of(stretches: Sequence[FieldPart]) -> Text:
     """A word as text. It spreads where something in it is neither known nor quoted."""
+    if len(stretches) == 1:
+        piece, quoted = stretches[0]
+        return Text((piece,), piece.unknown not in ONE_WORD and not quoted)
     spreads = any(each.piece.unknown not in ONE_WORD and not each.quoted for each in stretches)
-    kept = tuple(_joined([each.piece for each in stretches]))
+    kept = tuple(put_together([each.piece for each in stretches]))
     return Text(kept or (stretches[0].piece,), spreads)
 
 
-def _joined(pieces: Sequence[Piece]) -> Iterator[Piece]:
+def put_together(pieces: Sequence[Piece]) -> Iterator[Piece]:
     """What is known and written at one place is one piece: a text that doubles stays one."""
     for (file, line, known), together in groupby(pieces, _place):
         if not known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 
+from trainfit.launch.shell.fields import put_together
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.text import NotKnownError, Text, joined
 
@@ -93,6 +94,7 @@ class _Printing:
 
     def __init__(self, format_: str, arguments: Sequence[Text], place: Piece) -> None:
         self._format = format_
+        self._directives = list(_DIRECTIVE.finditer(format_))
         self._arguments = list(arguments)
         self._place = place
         self._pieces: list[Piece] = []
@@ -103,22 +105,25 @@ class _Printing:
             left = len(self._arguments)
             if self._once() or not self._arguments or len(self._arguments) == left:
                 break
-        text = Text(tuple(self._pieces) or (Piece("", self._place.file, self._place.line),))
+        pieces = tuple(put_together(self._pieces))
+        text = Text(pieces or (Piece("", self._place.file, self._place.line),))
         return text, self._status
 
     def _once(self) -> bool:
         """The format once; whether \\c ends it."""
         at = 0
-        for found in _DIRECTIVE.finditer(self._format):
+        for found in self._directives:
             if found.start() < at:
                 continue
-            self._put(_WRITTEN.sub(_escape, self._format[at : found.start()]))
+            if at < found.start():
+                self._put(_WRITTEN.sub(_escape, self._format[at : found.start()]))
             at = found.end()
             if found["kind"] == "%":
                 self._put("%")
             elif self._directive(found):
                 return True
-        self._put(_WRITTEN.sub(_escape, self._format[at:]))
+        if at < len(self._format):
+            self._put(_WRITTEN.sub(_escape, self._format[at:]))
         return False
 
     def _put(self, text: str) -> None:

@@ -56,11 +56,12 @@ def follow_for(script: ShellScript, node: For) -> Status:
         if why is not None:
             raise UnclearError(why)
         status: Status = 0
+        body = _running_out(node.body)
         for number, text in enumerate(words, 1):
             if script.state.variables.get(node.name, Variable(None)).readonly:
                 return 1
             script.assign(node.name, Text(text.pieces), node.place)
-            status, goes_on = _round(script, node.body, number)
+            status, goes_on = _round(script, body, number)
             if not goes_on:
                 break
         return status
@@ -77,12 +78,13 @@ def follow_counting_for(script: ShellScript, node: CountingFor) -> Status:
 
     def rounds() -> Status:
         status: Status = 0
+        body = _running_out(node.body)
         try:
             calculated(node.start, 0)
             for number in count(1):
                 if not calculated(node.condition, 1):
                     break
-                status, goes_on = _round(script, node.body, number)
+                status, goes_on = _round(script, body, number)
                 if not goes_on:
                     break
                 calculated(node.step, 0)
@@ -102,7 +104,7 @@ def follow_counting_for(script: ShellScript, node: CountingFor) -> Status:
 def follow_while(script: ShellScript, node: While) -> Status:
     def rounds() -> Status:
         last: Status = 0
-        begun = script.budget.steps
+        begun, body = script.budget.steps, _running_out(node.body)
         for number in count(1):
             if script.budget.steps - begun > MAX_WAITING:
                 raise UnclearError(f"it goes round for more than {MAX_WAITING} steps")
@@ -124,9 +126,12 @@ def follow_while(script: ShellScript, node: While) -> Status:
                 raise UnclearError(status)
             if (status == 0) == node.until:
                 return last
-            last, goes_on = _round(script, node.body, number)
+            before = script.state.copy()
+            last, goes_on = _round(script, body, number)
             if not goes_on:
                 return last
+            if script.state == before:
+                raise UnclearError("it goes round until something outside of the script changes")
         return last
 
     def once() -> Status:
@@ -148,14 +153,14 @@ def _seen_once(script: ShellScript, part: Node) -> Status:
 
 def _round(script: ShellScript, body: Node, number: int) -> tuple[Status, bool]:
     """One round of a loop: its status, and whether it may go on. One in which the script would
-    have ended but for a guard that was passed tells nothing of the next.
+    have ended but for a guard that was passed tells nothing of the next. `body` is `_running_out`.
     """
     if number > MAX_ROUNDS:
         raise UnclearError(f"it goes round more than {MAX_ROUNDS} times")
     script.loops += 1
     passed = len(script.passed)
     try:
-        status = script.run(_running_out(body))
+        status = script.run(body)
         if len(script.passed) > passed:
             raise UnclearError("the script ends in it, unless what it checks is there")
         return status, True

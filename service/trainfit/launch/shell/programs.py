@@ -159,8 +159,9 @@ def _nodes_listed(script: ShellScript, words: Words, place: Piece) -> Status | N
     listed = given[:2] in (["show", "hostnames"], ["show", "hostname"]) and of_the_job
     if not listed or not count.isdecimal() or int(count) > MAX_NUMBERS:
         return None
+    line = Text.at(place, _HOST, NODE) + Text.at(place, "\n")
     for _ in range(int(count)):
-        script.emit(Text.at(place, _HOST, NODE) + Text.at(place, "\n"))
+        script.emit(line)
     return 0
 
 

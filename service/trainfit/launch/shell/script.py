@@ -23,7 +23,6 @@ from trainfit.launch.shell.choices import Choices
 from trainfit.launch.shell.errors import ShellError
 from trainfit.launch.shell.expansion import Expander
 from trainfit.launch.shell.flow import Jump, LeftError, Status, UnclearError
-from trainfit.launch.shell.parser import Parser
 from trainfit.launch.shell.piece import Piece
 from trainfit.launch.shell.refusals import PossibleRefusal
 from trainfit.launch.shell.source import Source
@@ -54,6 +53,7 @@ from trainfit.launch.shell.syntax import (
     While,
 )
 from trainfit.launch.shell.text import NotKnownError, Text
+from trainfit.launch.shell.texts import Texts
 from trainfit.launch.shell.unclear import Around
 
 MAX_DEPTH = 80
@@ -80,20 +80,27 @@ class ShellScript:
         file: Callable[[str], ScriptFile | None],
         prints: Callable[[Sequence[str]], tuple[str, int] | None] = lambda _: None,
         choices: Choices | None = None,
+        texts: Texts | None = None,
     ) -> None:
         """`prints` says what a program with these words prints, and its status, if it is known;
-        `choices` which way a statement goes of which nothing says it.
+        `choices` which way a statement goes of which nothing says it; `texts` are those that were
+        parsed before.
         """
         self.state = state
         self.budget = budget
         self.file = file
         self.prints = prints
         self.choices = Choices() if choices is None else choices
+        self.texts = Texts() if texts is None else texts
         self.commands: list[Command] = []
         self.ends_early: list[tuple[Piece, str]] = []
         """Where a script ends early or does not read as bash: why no command may be found."""
         self.passes_guards = False
         """Whether an exit that says that something is wrong is taken to be mended."""
+        self.read: list[str] = []
+        """The paths of files that it has asked for, where `file` notes them."""
+        self.meets_guards = False
+        """Whether such an exit was met."""
         self.passed: list[Piece] = []
         """Such exits that were passed."""
         self.assumed: list[Piece] = []
@@ -158,7 +165,7 @@ class ShellScript:
 
     def include(self, source: Source) -> None:
         """The lines of a text as a part of this script."""
-        program = Parser(source).program()
+        program = self.texts.parsed(source)
         self.state.own |= program.own
         self.budget.spend(source.length)
         for command, extended in zip(program.commands, program.extended, strict=True):

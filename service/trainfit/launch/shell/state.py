@@ -51,15 +51,19 @@ class Budget:
 
     def __init__(self) -> None:
         self.steps = 0
-        self._length = 0
+        self.length = 0
 
     def spend(self, length: int = 0) -> None:
         """One step, and the length of what it reads or puts together. Raises ShellError."""
-        self.steps += 1
-        self._length += length
+        self.spend_again(1, length)
+
+    def spend_again(self, steps: int, length: int) -> None:
+        """What was spent on something before and is known since. Raises ShellError."""
+        self.steps += steps
+        self.length += length
         if self.steps > MAX_STEPS:
             raise ShellError(f"its scripts ask for more than {MAX_STEPS} steps")
-        if self._length > MAX_LENGTH:
+        if self.length > MAX_LENGTH:
             message = f"its scripts put together more than {MAX_LENGTH} signs"
             raise ShellError(message)
 

@@ -36,14 +36,18 @@ class Text:
         return cls((Piece(text, place.file, place.line, unknown),))
 
     def __str__(self) -> str:
-        return "".join(piece.text for piece in self.pieces)
+        pieces = self.pieces
+        return pieces[0].text if len(pieces) == 1 else "".join([each.text for each in pieces])
 
     def __add__(self, other: Text) -> Text:
         return Text(self.pieces + other.pieces)
 
     @property
     def unknown(self) -> str | None:
-        return next((piece.unknown for piece in self.pieces if piece.unknown is not None), None)
+        for piece in self.pieces:
+            if piece.unknown is not None:
+                return piece.unknown
+        return None
 
     def known(self) -> str:
         """The string. Raises NotKnownError."""
