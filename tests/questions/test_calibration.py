@@ -508,9 +508,8 @@ def alike() -> list[list[Replayed]]:
 
 def test_two_that_tell_what_they_reserve_leave_less_than_5_percent_of_others_open() -> None:
     """Where three runs have as many communicators, and what lies outside is told like 2,500 MiB in
-    each, as errors tell it: any two leave 3.7 to 4.8 % of the device of a third, and it is within,
-    but where ranks of a stage differ by what share of the states they have, or a stage may need
-    one more place for its largest tensor.
+    each, as errors tell it: any two leave 3.6 to 4.8 % of the device of a third, and it is within.
+    They leave more where ranks of a stage differ by what share of the states they have.
     """
     b200, h100 = alike()
     assert (len(b200), len(h100)) == (3, 5)
@@ -533,8 +532,9 @@ def test_two_that_tell_what_they_reserve_leave_less_than_5_percent_of_others_ope
                     assert stage.allocated_bytes.high <= stage.reserved_bytes.high
                     widths.append((device.high - device.low) / device.expected)
     narrow = [each for each in widths if each < 0.05]
-    assert (len(narrow), len(widths)) == (21, 34)
+    assert (len(narrow), len(widths)) == (33, 34)
     assert max(narrow) < 0.048
+    assert max(widths) < 0.058
 
 
 def test_what_runs_reserve_says_nothing_where_they_are_not_alike() -> None:

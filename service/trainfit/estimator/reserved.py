@@ -113,19 +113,19 @@ def reservations(
     below = above = 0
     for number, each in found.items():
         asked_most = max(each, key=attrgetter("after_later"))
+        first, *_ = ranks = groups[number].ranks
+        stray = _stray(allocated[first])
         if not number or asked < MOST_REQUESTS:
-            most = _any_way(asked_most, plan, (usual, *others), alone=len(each) == 1)
+            most = _any_way(asked_most, plan, (usual, *others), stray, alone=len(each) == 1)
             below, above = most.expected - most.low, most.high - most.expected
         else:
-            most = _reservation(asked_most, plan, usual[:1], alone=False)
+            most = _reservation(asked_most, plan, usual[:1], stray, alone=False)
             low, high = most.expected - below, max(most.high, most.expected + above)
             most = most._replace(low=low, high=high)
         low = min(most.low, *[one.after_later for one in each])
         high = max(most.high, asked_most.recorded.peak_bytes + strayed)
-        first, *_ = ranks = groups[number].ranks
         settling = most.releases == "none" and not strayed and asked_most.recorded.graphs is None
         if plan.gpu.memory_bytes and settling:
-            stray = _stray(allocated[first])
             room = plan.gpu.memory_bytes - outside.high - stray
             if _settles(asked_most.recorded, every, room, high):
                 high = max(room, most.expected - stray)
@@ -182,20 +182,25 @@ def _ask(recorded: Trace, settings: Settings) -> ReplayedTrace:
 
 
 def _any_way(
-    asked: ReplayedTrace, plan: Plan, kinds: Sequence[Sequence[Settings]], *, alone: bool
+    asked: ReplayedTrace,
+    plan: Plan,
+    kinds: Sequence[Sequence[Settings]],
+    stray: int,
+    *,
+    alone: bool,
 ) -> Reservation:
     """What the requests reserve as the allocator usually is, within bounds of all ways."""
     usual, *others = kinds
-    found = _reservation(asked, plan, usual, alone=alone)
+    found = _reservation(asked, plan, usual, stray, alone=alone)
     for each in others:
-        other = _reservation(_ask(asked.recorded, each[0]), plan, each, alone=alone)
+        other = _reservation(_ask(asked.recorded, each[0]), plan, each, stray, alone=alone)
         low, high = min(found.low, other.low), max(found.high, other.high)
         found = found._replace(low=low, high=high)
     return found
 
 
 def _reservation(
-    asked: ReplayedTrace, plan: Plan, releases: Sequence[Settings], *, alone: bool
+    asked: ReplayedTrace, plan: Plan, releases: Sequence[Settings], stray: int, *, alone: bool
 ) -> Reservation:
     """What the requests reserve: as much as the allocator would cache, and on a GPU that has no
     room for that, what is left of it when it was given back and steps go on.
@@ -203,15 +208,20 @@ def _reservation(
     Other releases are asked where a later step reserves more than the first, which chooses among
     the blocks of a whole step. How many places of its largest tensors were given to states, and are
     needed anew, turns on a few blocks besides: where one was, and these requests `alone` were asked
-    and not those of other shares, the most that is reserved has one place more.
+    and not those of other shares, the most that is reserved has what they need where as much more
+    is allocated as may `stray`, up to one place more.
     """
     recorded, after_first, expected = asked
     usual, *others = releases
-    reserved, place = [expected], 0
+    reserved, more = [expected], 0
     if others and (expected > after_first or recorded.graphs is not None):
         reserved += [_asked(each, *recorded.steps).peak_reserved_bytes for each in others]
-        place = max(each.nbytes for each in recorded.later if isinstance(each, Allocate))
-    most = max(reserved) + place * (alone and expected - after_first >= place)
+        requests = [each for each in recorded.later if isinstance(each, Allocate)]
+        largest = max(requests, key=attrgetter("nbytes"))
+        if alone and expected - after_first >= largest.nbytes:
+            crowded = _crowded(recorded, usual, stray, largest)
+            more = min(largest.nbytes, max(0, crowded - expected))
+    most = max(reserved) + more
     room = room_of(plan)
     if room is not None and recorded.peak_bytes <= room < expected:
         try:
@@ -223,6 +233,18 @@ def _reservation(
             low = min(nbytes for nbytes, _ in steady)
             return Reservation(low, expected, most, released)
     return Reservation(min(reserved), expected, most)
+
+
+def _crowded(recorded: Trace, settings: Settings, nbytes: int, largest: Allocate) -> int:
+    """What the requests reserve where, once there are states, something else keeps so many bytes of
+    what is left beside the largest tensors.
+    """
+    _, _, *later = recorded.steps
+    allocator = _asked(settings, recorded.loaded, recorded.first)
+    allocator.withhold(nbytes, largest)
+    for requests in later:
+        replay(allocator, requests)
+    return allocator.peak_reserved_bytes
 
 
 def _settles(recorded: Trace, releases: Sequence[Settings], room: int, most: int) -> bool:

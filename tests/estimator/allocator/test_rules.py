@@ -198,6 +198,20 @@ def test_frees_that_wait_for_a_stream_come_back_in_order() -> None:
     assert held.reserved_bytes == 140 * MIB
 
 
+def test_what_is_withheld_is_of_the_largest_blocks_that_are_too_small() -> None:
+    held = allocator()
+    take(held, 40, 60, 100)
+    for number in range(3):
+        held.free(number)
+    held.withhold(70 * MIB, Allocate("largest", 100 * MIB))
+    assert held.allocated_bytes == 70 * MIB
+    assert held.reserved_bytes == 200 * MIB
+    take(held, 100, 30, first=3)
+    assert held.reserved_bytes == 200 * MIB
+    take(held, 2, first=5)
+    assert held.reserved_bytes > 200 * MIB
+
+
 def test_its_own_stream_is_nothing_to_wait_for() -> None:
     held = allocator()
     take(held, 40)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Container, Hashable, Iterable
 from itertools import count
+from operator import attrgetter
 from typing import NamedTuple
 
 from trainfit.estimator.allocator import expandable
@@ -229,6 +230,24 @@ class CachingAllocator:
         block = self._live[tensor]
         if block is not None and stream != block.pool.stream:
             self._uses.record(block, stream, capturing=self._stalled)
+
+    def withhold(self, nbytes: int, largest: Allocate) -> None:
+        """Take so many bytes of what is free and too small for a request, the largest blocks first,
+        as what nobody knows of may: that leaves the least room beside what such requests need.
+        """
+        pool = self._pool(False, largest.stream, self._owner(largest.stream))
+        for block in sorted(pool, key=attrgetter("size"), reverse=True):
+            if nbytes <= 0:
+                return
+            if block.size >= largest.nbytes:
+                continue
+            pool.remove(block)
+            size = min(block.size, (nbytes + 511) & -512)
+            if block.size - size >= self._least_rest:
+                pool.split(block, size)
+            self._live["withheld", block.address] = block
+            self.allocated_bytes += block.size
+            nbytes -= block.size
 
     def _ask(self, request: Request) -> None:
         """Serve what is seldom asked for."""
