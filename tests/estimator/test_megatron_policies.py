@@ -1,4 +1,4 @@
-"""verl's actor under Megatron: the tensors of its loss, and what lies beside."""
+"""Policies and preferences under Megatron: tensors of their losses, and what lies beside."""
 
 from __future__ import annotations
 
@@ -36,6 +36,44 @@ def test_logits_and_their_gradients_are_there_as_often_as_the_actor_makes_them()
     assert allocated(policy("verl-fused")) < plain
 
 
+@pytest.mark.parametrize(
+    ("by", "entropy", "tp", "bytes_of_a_logit"),
+    [
+        # Logits in fp32, and a softmax that their gradient takes the place of.
+        ("slime", "none", 1, 8),
+        # Both kept, and the gradient of the entropy.
+        ("slime", "whole", 1, 12),
+        # Logits, those over the temperature, and the softmax of these.
+        ("slime-divided", "none", 1, 12),
+        # The log-softmax, and two gradients.
+        ("ms-swift", "none", 1, 12),
+        # Logits, their exponentials, and both of what makes a log-softmax of them.
+        ("ms-swift", "none", 2, 16),
+    ],
+)
+def test_each_actor_makes_its_own_tensors_of_logits(
+    by: str, entropy: str, tp: int, bytes_of_a_logit: int
+) -> None:
+    def of(kind: str, entropy: str) -> int:
+        loss = {"objective": "policy", "log_probs_by": kind, "entropy": entropy}
+        model, layout = {"vocab_size": ROWS}, {"tp": tp}
+        return allocated(plan(model, parallelism=layout, training={"loss": loss}))
+
+    # Of verl's a softmax and its gradient over the temperature, 8 bytes of each logit.
+    assert of(by, entropy) - of("verl", "none") == (bytes_of_a_logit - 8) * LOGITS // tp
+
+
+def test_preferences_are_learnt_from_the_models_own_loss_beside_a_reference() -> None:
+    def of(**loss: str) -> int:
+        return allocated(plan({"vocab_size": ROWS}, training={"loss": loss}))
+
+    learnt = {"objective": "preference", "log_probs_by": "ms-swift"}
+    assert of(**learnt) == of()
+    (stage,) = estimate(plan({"vocab_size": ROWS}), replay=False).stages
+    (weights,) = [each for each in stage.components if each.name == "weights"]
+    assert of(**learnt, reference="copy") - of() == weights.bytes
+
+
 def test_a_head_in_one_has_room_for_as_many_gradients_whatever_the_rows() -> None:
     """verl's utils/kernel/kernels.py (efficient_entropy_backward): _d_logits has 9,504 columns, and
     of the last ones, if they are fewer, there is a copy. That of 512 rows is as large as what is
@@ -66,9 +104,10 @@ def test_a_reference_has_its_weights_on_every_rank() -> None:
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        ({"log_probs_by": "trl-grpo-1.0"}, "verl's actor computes"),
+        ({"log_probs_by": "trl-grpo-1.0"}, "trl-grpo-1.0 does not run"),
         ({"reference": "base"}, "a model of its own"),
-        ({"entropy": "remade"}, "verl's entropy"),
+        ({"entropy": "remade"}, "an entropy is whole"),
+        ({"log_probs_by": "ms-swift", "entropy": "whole"}, "an entropy is none"),
         ({"cross_entropy": "te_fused"}, "the plain cross entropy"),
         ({"objective": "next_token", "entropy": "whole"}, "only the loss of an actor"),
     ],

@@ -52,13 +52,15 @@ LogProbs = Literal[
     "verl-0.9",
     "verl-padded",
     "verl-fused",
+    "slime",
+    "slime-divided",
 ]
 Entropy = Literal["none", "compiled", "whole", "remade"]
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
 OF_ACTORS = Only(("transformers", "megatron"))
 OBJECTIVES: Mapping[str, Frameworks] = {
-    **dict.fromkeys(("reward", "preference"), ("transformers",)),
-    "policy": OF_ACTORS.frameworks,
+    "reward": ("transformers",),
+    **dict.fromkeys(("preference", "policy"), OF_ACTORS.frameworks),
 }
 LOSSES: Mapping[str, Frameworks] = {
     **dict.fromkeys(("native_fused", "te_fused"), MEGATRON),
@@ -94,13 +96,14 @@ class Loss(Part):
         "fp32; or torchtune's recipes. Of a policy that of TRL's GRPO, from 1.15 on trl-1.15; "
         "verl's actor's, of packed tokens up to v0.8 (verl) or since, of padded samples, or with "
         "the head in one (verl-fused); or OpenRLHF's actor's, at a temperature of 1 or another "
-        "(openrlhf-divided). Under Megatron verl's actor alone (verl, verl-fused).",
+        "(openrlhf-divided). Under Megatron verl's actor (verl, verl-fused), slime's, at a "
+        "temperature of 1 or another (slime-divided), or ms-swift's.",
     )
     entropy: Annotated[Entropy, OF_ACTORS] = Field(
         "none",
-        description="policy, verl's and OpenRLHF's: how the entropy of the logits is computed, "
+        description="policy of verl, OpenRLHF or slime: how an entropy of the logits is computed, "
         "where it is a part of the loss: by a compiled kernel, of all logits in fp32 at once, or "
-        "so and made again in backward. Under Megatron of all at once (whole).",
+        "so and made again in backward. Under Megatron of all at once.",
     )
     scored_tokens: Annotated[TokenCount | None, OF_TRANSFORMERS] = Field(
         None,

@@ -173,7 +173,7 @@ TRACED: dict[str, MegatronPlan] = {
         for kind in ("p2p", "all_gather")
     },
     **{
-        f"{by} with an entropy that is {entropy}": plan(
+        f"{by} on {tp} with an entropy that is {entropy}": plan(
             parallelism={"tp": tp, "pp": 2},
             training={"loss": {"objective": "policy", "log_probs_by": by, "entropy": entropy}},
         )
@@ -181,6 +181,10 @@ TRACED: dict[str, MegatronPlan] = {
             ("verl", "none", 1),
             ("verl", "whole", 2),
             ("verl-fused", "none", 2),
+            ("slime", "none", 2),
+            ("slime-divided", "whole", 1),
+            ("ms-swift", "none", 1),
+            ("ms-swift", "none", 2),
         )
     },
     "dropout": plan(parallelism={"tp": 2, "pp": 2}, training=DROPOUT),

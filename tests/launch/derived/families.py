@@ -41,6 +41,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
     "NeMo AutoModel, its command": automodel.OWN,
     "Primus": primus.MEGATRON,
     "ms-swift over Megatron": swift.MEGATRON,
+    "ms-swift over Megatron, preferences": swift.DPO,
+    "ms-swift over Megatron, GRPO": swift.GRPO,
     "ms-swift": swift.SFT,
     "torchtitan": torchtitan.TRAIN,
     "torchtune": torchtune.FULL,

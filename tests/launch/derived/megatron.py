@@ -118,5 +118,9 @@ SLIME = Family(
         "--tensor-model-parallel-size 4": {TP: 4},
         "--context-parallel-size 2": {"/parallelism/cp": 2, LENGTH: 2 * 9216},
         "--colocate": LeftOut("--colocate"),
+        # slime/backends/megatron_utils/loss.py: get_log_probs_and_entropy
+        "--rollout-temperature 0.6": {"/training/loss/log_probs_by": "slime-divided"},
+        "--entropy-coef 0.01": {"/training/loss/entropy": "whole"},
+        "--log-probs-chunk-size 512": {},
     },
 )

@@ -70,3 +70,41 @@ MEGATRON = Family(
         "--tensor_parallel 2": LeftOut("tensor_parallel"),
     },
 )
+LOSS, BATCH = "/training/loss", "/training/global_batch_size"
+DPO = Family(
+    source="modelscope/ms-swift 4.6.0: swift/megatron/trainers (rlhf_mixin.py, dpo_trainer.py, "
+    "kto_trainer.py, grpo_trainer.py, reward_trainer.py), arguments/megatron_args.py",
+    command="megatron rlhf --rlhf_type dpo --model Qwen/Qwen2.5-7B --max_length 2048 "
+    "--micro_batch_size 2 --global_batch_size 64 --cross_entropy_loss_fusion true "
+    "--pipeline_model_parallel_size 2",
+    given={"env": {"NPROC_PER_NODE": "8"}},
+    rows={
+        # a pair is two samples, of the batch too
+        "--micro_batch_size 4": {MICRO: 8},
+        "--global_batch_size 32": {BATCH: 64},
+        "--packing true": LeftOut("packing"),
+        "--tuner_type full": {},
+        "--rlhf_type kto": {MICRO: 2, BATCH: 64},
+        "--rlhf_type rm": LeftOut("rlhf_type"),
+        "--rlhf_type gkd": LeftOut("rlhf_type"),
+        "--beta 0.5 --rpo_alpha 1.0 --loss_type sigmoid --reference_free true": {},
+    },
+)
+GRPO = Family(
+    source=DPO.source,
+    command="megatron rlhf --rlhf_type grpo --model Qwen/Qwen2.5-7B --max_length 2048 "
+    "--max_completion_length 1024 --micro_batch_size 2 --global_batch_size 64 --vllm_mode server "
+    "--tensor_model_parallel_size 2",
+    given={"env": {"NPROC_PER_NODE": "8"}},
+    rows={
+        "--max_completion_length 6144": {LENGTH: 8192},
+        "--max_length 1_024": {LENGTH: 2048},
+        "--multi_turn_scheduler m --vllm_max_model_len 16384": {LENGTH: 16_384},
+        "--multi_turn_scheduler m": LeftOut("multi_turn_scheduler"),
+        "--vllm_mode colocate --sleep_level 2": LeftOut("vllm_mode"),
+        "--vllm_mode colocate --vllm_gpu_memory_utilization 0.4": LeftOut("vllm_mode"),
+        "--cross_entropy_loss_fusion true": {},
+        "--log_entropy true": LeftOut("log_entropy"),
+        "--temperature 0.7 --num_generations 4 --beta 0": {},
+    },
+)

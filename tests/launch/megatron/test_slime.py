@@ -54,6 +54,9 @@ def test_a_job_derived_by_hand_from_slimes_source() -> None:
         "/training/attention/backend": "flash",
         "/training/attention/dropout": 0.0,
         "/training/hidden_dropout": 0.0,
+        # loss.py: sft_loss_function takes the same log-probabilities as a policy's loss
+        "/training/loss/objective": "policy",
+        "/training/loss/log_probs_by": "slime",
     }
     (logits,) = found.account.bounded
     assert logits.bytes == 3 * 4 * 2 * 9216 * 151936 // 4
@@ -71,6 +74,24 @@ def test_an_engine_on_the_same_cards_is_bounded() -> None:
     found = read("--colocate --sglang-mem-fraction-static 0.7")
     assert found.bounded == {"--colocate", "loss_type"}
     assert "--sglang-mem-fraction-static" in found.irrelevant
+
+
+def test_what_is_made_of_logits_depends_on_temperature_and_entropy() -> None:
+    """get_log_probs_and_entropy: logits over a temperature other than 1 are others; an entropy is
+    told, and learnt where it has a coefficient. Chunks of logits are kept as one would be.
+    """
+    by, entropy = "/training/loss/log_probs_by", "/training/loss/entropy"
+    plain = read("--rollout-temperature 1 --entropy-coef 0.00 --log-probs-chunk-size 1024")
+    assert (plain.field(by), plain.field(entropy)) == ("slime", "none")
+    assert "--log-probs-chunk-size" in plain.irrelevant
+    learnt = read("--rollout-temperature 0.8 --entropy-coef 1e-3")
+    assert (learnt.field(by), learnt.field(entropy)) == ("slime-divided", "whole")
+    assert not learnt.unsupported
+
+
+def test_a_checkpoint_somewhere_does_not_matter_where_the_model_is_spelt_out() -> None:
+    script = f"python3 train.py --hf-checkpoint ${{BASE_DIR}}/Qwen3-4B {MODEL} {STEP}"
+    assert read_files(launch_of({"run.sh": script})).field("/model/spec/vocab_size") == 151_936
 
 
 def test_a_critic_is_not_modelled() -> None:

@@ -22,7 +22,7 @@ from trainfit.launch.megatron.options import (
     UnknownReleaseError,
     release_of,
 )
-from trainfit.launch.megatron.slime import is_slime, leave_out_logits, put_actor, with_defaults
+from trainfit.launch.megatron.slime import bound_logits, is_slime, put_actor, with_defaults
 from trainfit.launch.megatron.stacks import MEGATRON_DEEPSPEED, put_stack
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
@@ -88,7 +88,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         put_engine(draft, engine)
         put_stack(draft, MEGATRON_DEEPSPEED, "Megatron-DeepSpeed")
     if slime:
-        leave_out_logits(reading)
+        bound_logits(reading)
     read_machine(program, draft)
     put_expert_ranks(reading)
 

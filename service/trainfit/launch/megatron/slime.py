@@ -1,7 +1,7 @@
 """slime: Megatron-LM's arguments, with what it sets itself and what its rollouts leave on the card.
 
 Sources, of THUDM/slime: slime/utils/arguments.py, slime/backends/megatron_utils/arguments.py
-(set_default_megatron_args), loss.py and actor.py.
+(set_default_megatron_args), loss.py and actor.py, slime/utils/tensor_backper.py.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _set(arguments: Arguments, name: str, value: object, setting: Setting) -> No
 
 
 def _name_tokenizer(arguments: Arguments) -> None:
-    """The tokenizer is that of the checkpoint, unless another is named."""
-    checkpoint = arguments.settings.get("hf_checkpoint")
-    if checkpoint is not None and "tokenizer_model" not in arguments.settings:
+    """The tokenizer is that of the checkpoint, unless another is named, or its rows are given."""
+    checkpoint, known = arguments.settings.get("hf_checkpoint"), {"tokenizer_model", "vocab_size"}
+    if checkpoint is not None and known.isdisjoint(arguments.settings):
         arguments.settings["tokenizer_model"] = checkpoint
         kind = Setting("tokenizer_type", "HuggingFaceTokenizer", WHOSE, None, whose=WHOSE)
         _set(arguments, "tokenizer_type", "HuggingFaceTokenizer", kind)
@@ -84,25 +84,49 @@ def put_actor(reading: Reading) -> None:
     if not unknown:
         count = reading.value(names[0], 1, size) * reading.value(names[1], 8, size)
         reading.draft.put(NUM_GPUS, count, *settings)
-    for name in ("use_dynamic_batch_size", "max_tokens_per_gpu", "hf_checkpoint", LOSS):
+    for name in ("use_dynamic_batch_size", "max_tokens_per_gpu"):
         reading.get(name)
+    reading.pass_by("hf_checkpoint")
+    _put_loss(reading)
     shares = reading.get("colocate")
     if shares is not None and reading.value("colocate"):
         reading.draft.leave_out(shares, ASLEEP)
 
 
 ASLEEP = asleep("an engine of inference that sleeps on the same card")
-COPIES = 3
-"""Of the logits in fp32 that log-probabilities and entropy make (slime/utils/ppo_utils.py)."""
+LOSS, HEAT, ENTROPY = "loss_type", "rollout_temperature", "entropy_coef"
 
 
-LOSS = "loss_type"
-
-
-def leave_out_logits(reading: Reading) -> None:
-    """Log-probabilities in the place of Megatron-LM's loss: at most so many more copies of the
-    logits of a micro-batch, s V/t in fp32.
+def _put_loss(reading: Reading) -> None:
+    """Set how log-probabilities are computed, of samples to imitate too. An entropy whose
+    coefficient is 0 is only told. Of a reference the weights take the place of the policy's before
+    a step, and wait in host memory (tensor_backper.py).
     """
+    draft, kind = reading.draft, reading.get(LOSS)
+    if kind is not None:
+        draft.put("/training/loss/objective", "policy", kind)
+    else:
+        draft.default("/training/loss/objective", "policy", WHOSE)
+    heat, by = reading.get(HEAT), "/training/loss/log_probs_by"
+    if heat is None:
+        draft.default(by, "slime", WHOSE)
+    else:
+        draft.put(by, "slime" if reading.value(HEAT, 1.0, float) == 1 else "slime-divided", heat)
+    learnt = reading.get(ENTROPY)
+    if learnt is not None:
+        asked = kind is None or kind.value == "policy_loss"
+        whole = asked and reading.value(ENTROPY, 0.0, float) != 0
+        draft.put("/training/loss/entropy", "whole" if whole else "none", learnt)
+
+
+COPIES = 3
+"""Of the logits in fp32 that releases before v0.3.1 made more: one for the entropy, with a softmax
+that is kept, and one for the cross entropy (utils/ppo_utils.py: calculate_log_probs_and_entropy).
+"""
+
+
+def bound_logits(reading: Reading) -> None:
+    """What an older slime makes of the logits of a micro-batch, s V / t in fp32."""
     draft = reading.draft
     names = ("/training/seq_length", "/model/spec/vocab_size")
     sizes = [draft.overridden(name) or draft.get(name) for name in names]
@@ -112,9 +136,9 @@ def leave_out_logits(reading: Reading) -> None:
     ranks = draft.get("/parallelism/tp") or 1
     ranks *= draft.get("/parallelism/cp") or 1
     effect = Effect(
-        "log-probabilities in the place of the loss: at most three more copies of the logits",
+        "slime before v0.3.1 makes at most three more copies of the logits",
         "raises",
-        "THUDM/slime slime/utils/ppo_utils.py (calculate_log_probs_and_entropy)",
+        "THUDM/slime v0.3.0: slime/utils/ppo_utils.py (calculate_log_probs_and_entropy)",
         bytes=COPIES * 4 * sizes[0] * sizes[1] // ranks,
     )
     draft.leave_out(given, effect)

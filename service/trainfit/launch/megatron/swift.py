@@ -19,6 +19,7 @@ from trainfit.launch.megatron.options import MegatronParser, Option, releases
 from trainfit.launch.megatron.programs import read_machine
 from trainfit.launch.megatron.swift_adapters import ARGUMENTS as ADAPTING
 from trainfit.launch.megatron.swift_adapters import put_adapters
+from trainfit.launch.megatron.swift_preferences import TYPE, bound_received, put_objective
 from trainfit.launch.models import config_of, has_tower, named_by_its_end, put_model
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting
@@ -71,16 +72,24 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         put_model(draft, program, named_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
     tuner = _put_frozen(given, draft, model)
-    _leave_out_loop(given, program, draft)
+    command = program.arguments[0]
+    learns = given.setdefault(TYPE, Setting.of(TYPE, command)) if command.text == "rlhf" else None
+    if learns is not None:
+        put_objective(given, draft, DEFAULTS, adapts=tuner is not None)
+    learnt = draft.get("/training/loss/objective")
+    if learnt == "policy" and (idle := given.pop(FUSED, None)) is not None:
+        draft.ignore(idle)
     given_names = set(given)
     adapting = {name: given.pop(name) for name in ADAPTING if name in given} if tuner else {}
     fields = [*_own(given, draft), *_fields(given, draft)]
     for name, value in DEFAULTS.items():
         if name not in given_names:
             fields.append(Field(name, Setting(name, value, WHOSE, None, whose=WHOSE), value))
-    if FUSED not in given_names:
+    if FUSED not in given_names and learnt != "policy":
         draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
     read_arguments(reading_of(fields, draft), MegatronParser(None).defaults())
+    if learns is not None and learnt == "preference":
+        bound_received(draft, replace(learns, key=f"{TYPE} with pipeline stages"))
     if tuner is not None:
         put_adapters(adapting, draft, tuner, WHOSE)
     read_machine(_counted(program), draft)
@@ -97,17 +106,6 @@ ADAPTERS = Effect(
     "lowers",
     "modelscope/ms-swift swift/megatron/arguments/megatron_args.py (MegatronTunerMixin)",
 )
-
-
-LOOP = "losses of preferences, and what lies beside the policy, are not modelled under Megatron"
-
-
-def _leave_out_loop(given: dict[str, Setting], program: TrainingProgram, draft: Draft) -> None:
-    """What `rlhf` does besides a step on samples."""
-    for command in program.arguments[:1]:
-        if command.text == "rlhf":
-            named = given.pop("rlhf_type", None) or Setting.of("rlhf_type", command)
-            draft.leave_out(named, LOOP)
 
 
 def _put_frozen(given: dict[str, Setting], draft: Draft, model: Setting | None) -> Setting | None:

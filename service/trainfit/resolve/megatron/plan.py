@@ -121,8 +121,15 @@ class LinearAdapters:
     targets: frozenset[str]
 
 
-ActorLoss = Literal["plain", "with_entropy", "with_head"]
-"""Log-probabilities of logits, with an entropy of them, or with the head in one."""
+ActorsCode = Literal["verl", "verl-fused", "slime", "slime-divided", "ms-swift"]
+"""Whose code computes log-probabilities over Megatron."""
+
+
+class ActorLoss(NamedTuple):
+    """Log-probabilities of what a policy has generated, and whether an entropy is learnt."""
+
+    by: ActorsCode
+    entropy: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 from math import ceil
-from typing import Literal
+from typing import Literal, get_args
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.megatron.adapters import adapters_of
-from trainfit.resolve.megatron.plan import ActorLoss, MuonStep, StepArithmetic
+from trainfit.resolve.megatron.plan import ActorLoss, ActorsCode, MuonStep, StepArithmetic
 from trainfit.resolve.megatron.precision import (
     BYTES,
     FP8_ATTENTION,
@@ -24,8 +24,7 @@ from trainfit.specs.optimizers import OPTIMIZERS
 from trainfit.specs.precision import WIDE_LAYERS, Precision
 from trainfit.specs.training import Optimizer
 
-LOSS, ACTORS = "/training/loss", ("verl", "verl-fused")
-"""Whose actor computes log-probabilities under Megatron: verl's."""
+LOSS, OF_ACTORS = "/training/loss", ("entropy", "reference")
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -196,30 +195,42 @@ def _muon_of(optimizer: Optimizer, layout: Layout) -> MuonStep | None:
     return MuonStep(optimizer.muon_nesterov, optimizer.muon_tp_mode, layout.tp, layout.etp)
 
 
-def actor_of(loss: Loss, findings: Findings) -> ActorLoss | None:
-    """How an actor computes log-probabilities, where the loss is over those."""
-    if loss.objective != "policy":
-        for name in ("entropy", "reference"):
-            if getattr(loss, name) != "none":
-                pointer, message = f"{LOSS}/{name}", f"only the loss of an actor has this {name}"
-                findings.add(pointer, "conflict", message, put(pointer, "none"))
-        return None
-    by = loss.log_probs_by if loss.log_probs_by in ACTORS else "verl"
-    reference = "copy" if loss.reference == "base" else loss.reference
-    entropy = "none" if loss.entropy == "none" else "whole"
-    wanted = (
-        ("log_probs_by", by, "verl's actor computes log-probabilities under Megatron"),
-        ("reference", reference, "the reference is a model of its own under Megatron"),
-        ("entropy", entropy, "verl's entropy is whole here"),
-        ("cross_entropy", "unfused", "log-probabilities are computed by the plain cross entropy"),
-    )
+def actor_of(loss: Loss, findings: Findings, *, adapts: bool) -> ActorLoss | None:
+    """How an actor computes log-probabilities, where the loss is over those of tokens. Preferences
+    read the log-probabilities that the model's own loss has.
+    """
+    reference = "copy" if loss.reference == "base" and not adapts else loss.reference
+    if loss.objective == "next_token":
+        only = "only the loss of an actor has this"
+        wanted = [(name, "none", f"{only} {name}") for name in OF_ACTORS]
+    elif loss.objective == "preference":
+        message = "ms-swift's losses of preferences are read under Megatron"
+        wanted = [
+            ("log_probs_by", "ms-swift", message),
+            ("entropy", "none", "losses of preferences have no entropy"),
+        ]
+    else:
+        entropy = "whole" if loss.entropy != "none" and loss.log_probs_by != "ms-swift" else "none"
+        unfused = "log-probabilities are computed by the plain cross entropy"
+        wanted = [
+            ("log_probs_by", _code_of(loss), f"{loss.log_probs_by} does not run under Megatron"),
+            ("entropy", entropy, f"an entropy is {entropy} by this code under Megatron"),
+            ("cross_entropy", "unfused", unfused),
+        ]
+    if loss.objective != "next_token":
+        wanted.append(("reference", reference, "the reference is a model of its own without LoRA"))
     for name, value, message in wanted:
         if getattr(loss, name) != value:
             pointer = f"{LOSS}/{name}"
             findings.add(pointer, "conflict", message, put(pointer, value))
-    if by == "verl-fused":
-        return "with_head"
-    return "plain" if entropy == "none" else "with_entropy"
+    if loss.objective != "policy":
+        return None
+    return ActorLoss(_code_of(loss), entropy=loss.entropy != "none")
+
+
+def _code_of(loss: Loss) -> ActorsCode:
+    """Whose code it is, of those that are known under Megatron."""
+    return next((each for each in get_args(ActorsCode) if each == loss.log_probs_by), "verl")
 
 
 def resolve_step(
@@ -251,7 +262,7 @@ def resolve_step(
         attention_dropout=bool(training.attention.dropout),
         hidden_dropout=bool(training.hidden_dropout),
         cross_entropy=cross_entropy,
-        actor=actor_of(training.loss, findings),
+        actor=actor_of(training.loss, findings, adapts=training.peft is not None),
         has_copy=training.loss.reference == "copy",
         adapters=adapters_of(job, findings),
         muon=_muon_of(training.optimizer, layout),

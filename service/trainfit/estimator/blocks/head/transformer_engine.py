@@ -6,8 +6,14 @@ tensor_parallel/cross_entropy.py, fusions/fused_cross_entropy.py, transformer/mo
 workers/actor/megatron_actor.py from v0.4.0 to v0.7.1 (logits_processor) and
 workers/engine/megatron/transformer_impl.py since (_lm_head_logits_processor),
 utils/megatron/tensor_parallel.py (_VocabParallelEntropy), models/mcore/model_forward_fused.py and
-utils/kernel/kernels.py (efficient_entropy_forward, efficient_entropy_backward).
+utils/kernel/kernels.py (efficient_entropy_forward, efficient_entropy_backward); slime's
+utils/ppo_utils.py (_VocabParallelLogProbEntropy) and backends/megatron_utils/loss.py
+(get_log_probs_and_entropy) since v0.3.1; ms-swift's megatron/trainers/grpo_trainer.py
+(forward_step) and vocab_parallel_utils.py.
 """
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from trainfit.estimator.demands import Product
 from trainfit.estimator.ledger import Tensors
@@ -15,12 +21,14 @@ from trainfit.estimator.operations.transformer_engine import TransformerEngine
 from trainfit.estimator.operations.widths import FP32, INT64
 from trainfit.estimator.program import highest
 from trainfit.estimator.tensors import Tensor
+from trainfit.resolve.megatron.plan import ActorLoss
 
 
 def head(step: TransformerEngine) -> None:
     """Logits [n, V / t] from the final norm's output, which that norm keeps, and their loss."""
-    if step.run.step.actor == "with_head":
-        log_probabilities_with_head(step)
+    actor = step.run.step.actor
+    if actor is not None and actor.by == "verl-fused":
+        with_head(step)
         return
     sizes = step.sizes
     logits = step.tensor("logits", sizes.n, sizes.V // sizes.t)
@@ -44,10 +52,10 @@ def head(step: TransformerEngine) -> None:
             *step.into_columns(sizes.h),
         ),
     )
-    if step.run.step.actor is None:
+    if actor is None:
         cross_entropy(step, logits)
     else:
-        log_probabilities(step, logits, entropy=step.run.step.actor == "with_entropy")
+        log_probabilities(step, logits, actor)
 
 
 def is_in_place(step: TransformerEngine, logits: Tensor) -> bool:
@@ -78,27 +86,86 @@ def cross_entropy(step: TransformerEngine, logits: Tensor) -> None:
     step.operation("loss", saves=(softmax,), borrows=borrows, backward=(step.of_output(logits),))
 
 
-def log_probabilities(step: TransformerEngine, logits: Tensor, *, entropy: bool) -> None:
-    """Those of verl's actor, outside the model, which answers in fp32. Logits are divided by a
-    temperature in place, and the plain cross entropy makes its softmax in their place, and its
-    gradient in that of the softmax; only what divides it makes another. An entropy reads logits
-    that are kept, with a softmax of its own, and the cross entropy a copy.
-    """
+def log_probabilities(step: TransformerEngine, logits: Tensor, actor: ActorLoss) -> None:
+    """Those of logits, which the model answers in fp32."""
 
     def wide(name: str) -> Tensor:
         return step.tensor(name, *logits.shape, width=FP32)
 
-    answer = logits if logits.width == FP32 else wide("logits in fp32, and their softmax")
-    apart = (wide("softmax of the entropy"), wide("copy of the logits, and its softmax"))
-    saved = (answer, *apart * entropy)
-    divided = wide("gradient of the logits in fp32")
-    moments = [saved, (answer, divided), (divided, step.of_output(logits))]
+    answer = logits if logits.width == FP32 else wide("logits in fp32")
+    if actor.by == "ms-swift":
+        moments = _ms_swift(answer, wide, ranks=step.sizes.t)
+    else:
+        way = {"slime": _slime, "slime-divided": _slime_divided}.get(actor.by, _verl)
+        moments = way(answer, wide, entropy=actor.entropy)
+    saved = moments.saved
+    widening = tuple(dict.fromkeys((logits, answer)))
+    narrowing = (moments.gradient, step.of_output(logits))
     step.operation(
         "log_probabilities",
         saves=saved,
-        borrows=highest(tuple(dict.fromkeys((logits, answer))), saved, saved=saved),
-        backward=highest(*moments, saved=saved),
+        borrows=highest(widening, *moments.forward, saved=saved),
+        backward=highest(*moments.backward, narrowing, saved=saved),
     )
+
+
+class Moments(NamedTuple):
+    """What log-probabilities save, what is there at once in forward and in backward, and the
+    gradient that is left of the logits in fp32.
+    """
+
+    saved: Tensors
+    forward: Sequence[Tensors]
+    backward: Sequence[Tensors]
+    gradient: Tensor
+
+
+Wide = Callable[[str], Tensor]
+
+
+def _verl(answer: Tensor, wide: Wide, *, entropy: bool) -> Moments:
+    """Logits are divided by a temperature in place, and the plain cross entropy makes its softmax
+    in their place, and its gradient in that of the softmax; only what divides it makes another. An
+    entropy reads logits that are kept, with a softmax of its own, and the cross entropy a copy.
+    """
+    apart = (wide("softmax of the entropy"), wide("copy of the logits, and its softmax"))
+    saved = (answer, *apart * entropy)
+    divided = wide("gradient of the logits in fp32")
+    return Moments(saved, (saved,), (saved, (answer, divided)), divided)
+
+
+def _slime(answer: Tensor, wide: Wide, *, entropy: bool) -> Moments:
+    """A softmax apart from the logits, which who calls holds until it is made, and whose place its
+    gradient takes. An entropy that is learnt keeps the logits, and its gradient is another.
+    """
+    softmax, learnt = wide("softmax"), wide("gradient of the entropy")
+    saved = (softmax, *(answer,) * entropy)
+    return Moments(saved, ((answer, softmax),), ((*saved, *(learnt,) * entropy),), softmax)
+
+
+def _slime_divided(answer: Tensor, wide: Wide, *, entropy: bool) -> Moments:
+    """Logits over a temperature are others, and so is their gradient over it."""
+    over = wide("logits over the temperature")
+    _, forward, backward, softmax = moments = _slime(over, wide, entropy=entropy)
+    divided = wide("gradient over the temperature")
+    before = tuple((answer, *each) for each in forward)
+    return Moments(moments.saved, before, (*backward, (softmax, divided)), divided)
+
+
+def _ms_swift(answer: Tensor, wide: Wide, *, ranks: int) -> Moments:
+    """A log-softmax of logits that were divided in place. The gradient of what is gathered of it is
+    as large, and that of the logits another. Where `ranks` share the vocabulary, operation after
+    operation makes it: exponentials are kept, logits less their maximum made beside them, and two
+    gradients meet at the logits.
+    """
+    of_all, gathered = wide("log-probabilities of all rows"), wide("gradient of what is gathered")
+    if ranks == 1:
+        gradient = wide("gradient of the logits in fp32")
+        return Moments((of_all,), ((answer, of_all),), ((of_all, gathered, gradient),), gradient)
+    kept, less = wide("exponentials"), wide("logits less their maximum")
+    of_sum = wide("gradient of the exponentials")
+    forward, backward = ((answer, kept, less, of_all),), ((kept, gathered, of_sum),)
+    return Moments((kept,), forward, backward, gathered)
 
 
 LOOKED_AT, AT_ONCE = 1024, 9504
@@ -107,7 +174,7 @@ room at once, be there as many or not (vocab_per_split).
 """
 
 
-def log_probabilities_with_head(step: TransformerEngine) -> None:
+def with_head(step: TransformerEngine) -> None:
     """Tiles of logits, whose maximum, sum and entropy by parts of the vocabulary are joined; in
     backward a part of their gradient [n, C] after the other, the two gradients that come of it, and
     what is added to one. The last part is copied where it has fewer rows than there is room for.
