@@ -376,13 +376,27 @@ LINES = [
     ),
     Line(
         "memory_stats",
-        '{"allocated_bytes.all.current": 123456, "allocated_bytes.all.peak": 1234567890}',
-        {CURRENT: 123456, PEAK: 1234567890},
+        '{"allocated_bytes.all.current": 123392, "allocated_bytes.all.peak": 1234567890}',
+        {CURRENT: 123392, PEAK: 1234567890},
     ),
     Line(
         "memory_stats",
         "DeviceStatsMonitor.on_train_batch_end/reserved_bytes.all.peak: 2147483648",
         {MOST_RESERVED: 2 * GIB},
+    ),
+    Line(
+        "llama-cookbook",
+        "Max CUDA memory reserved was 55 GB",
+        {MOST_RESERVED: 55 * GIB},
+    ),
+    Line("nanochat", "Peak memory usage: 75422.02MiB", {PEAK: 75422.02 * MIB}),
+    Line("unsloth", "Peak reserved memory = 14.605 GB.", {MOST_RESERVED: 14.605 * GIB}),
+    Line(
+        "xtuner",
+        "08/16 11:26:39 - mmengine - INFO - Iter(train) [  10/5705]  lr: 1.0590e-05  eta: 1:20:07  "
+        "time: 0.8442  data_time: 0.0113  memory: 11785  grad_norm: 0.7445  loss: 2.2287",
+        {PEAK: 11785 * MIB},
+        step=10,
     ),
     Line(
         "out of memory",

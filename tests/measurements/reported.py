@@ -434,7 +434,6 @@ LOGS = [
         "| Memory Usage                                                                 \n"
         "| - Memory Used               :  6.13 GB                                        \n",
         [Told(PEAK, 6.13 * GB)],
-        unread=1,
     ),
     Log(
         "Lightning-AI/litgpt#553, before its table; behind a generation it is another counter",
@@ -482,6 +481,77 @@ LOGS = [
             Told("device_used", 157.25 * GIB, 3),
         ],
         seconds=(13.3728,),
+    ),
+    Log(
+        "verl-project/verl#3992, which tells the most there was, too, and its rank",
+        "(WorkerDict pid=393228, ip=172.16.0.197) [Rank 5 | Local Rank 5] 2025-12-04 09:46:19,701 "
+        "INFO [/cache/algo/verl/verl/workers/megatron_workers.py:103] => After load actor params "
+        "and grad during update_actor, memory allocated (GB): 65.70, max memory allocated (GB): "
+        "66.10, memory reserved (GB): 70.72, max memory reserved (GB): 71.72, device memory "
+        "used/total (GB): 28.81/60.96, cpu_memory: {'total': '1511.10 GB', 'used': '769.08 GB'}\n",
+        [
+            Told(CURRENT, 65.7 * GIB, 5),
+            Told(RESERVED, 70.72 * GIB, 5),
+            Told("device_used", 28.81 * GIB, 5),
+            Told("device_capacity", 60.96 * GIB, 5),
+            Told(PEAK, 66.1 * GIB, 5),
+            Told(MOST_RESERVED, 71.72 * GIB, 5),
+        ],
+    ),
+    Log(
+        "InternLM/xtuner#658",
+        "2024/05/07 12:40:23 - mmengine - INFO - Iter(train) [1510/2046]  lr: 3.3994e-05  eta: "
+        "0:29:39  time: 24.9128  data_time: 22.0483  memory: 15266  loss: 0.7818  grad_norm: "
+        "0.0005\n",
+        [Told(PEAK, 15266 * MIB, None, 1510)],
+    ),
+    Log(
+        "meta-llama/llama-cookbook#206",
+        "Training Epoch: 2/3, step 23/24 completed (loss: 1.12): 100%|####| 24/24 [04:20<00:00]\n"
+        "Max CUDA memory allocated was 47 GB\n"
+        "Max CUDA memory reserved was 55 GB\n"
+        "Peak active CUDA memory was 47 GB\n"
+        "Cuda Malloc retires : 0\n"
+        "CPU Total Peak Memory consumed during the train (max): 6 GB\n",
+        [
+            Told(PEAK, 47 * GIB),
+            Told(MOST_RESERVED, 55 * GIB),
+            Told(MOST_ACTIVE, 47 * GIB),
+        ],
+        retries=(0,),
+        unread=1,
+    ),
+    Log(
+        "a notebook of unslothai/notebooks, whose other figures are differences",
+        "GPU = NVIDIA A100-SXM4-40GB. Max memory = 39.564 GB.\n5.4 GB of memory reserved.\n"
+        "4212.3 seconds used for training.\nPeak reserved memory = 14.605 GB.\n"
+        "Peak reserved memory for training = 9.205 GB.\n",
+        [Told("device_capacity", 39.564 * GIB), Told(MOST_RESERVED, 14.605 * GIB)],
+        unread=2,
+    ),
+    Log(
+        "meta-pytorch/torchrec#3580, of memory_stats() in another unit",
+        "[('active_bytes.all.allocated', 5959), ('active_bytes.all.current', 5959), "
+        "('allocated_bytes.all.peak', 5959), ('reserved_bytes.all.peak', 5964)]\n",
+        [],
+        unread=1,
+    ),
+    Log(
+        "huggingface/transformers#279, a table of two cards and what runs there",
+        "| GPU  Name        Persistence-M| Bus-Id        Disp.A | Volatile Uncorr. ECC |\n"
+        "| Fan  Temp  Perf  Pwr:Usage/Cap|         Memory-Usage | GPU-Util  Compute M. |\n"
+        "|   0  Tesla P40           Off  | 00000275:00:00.0 Off |                    0 |\n"
+        "| N/A   43C    P0    61W / 250W |  11151MiB / 22919MiB |     99%      Default |\n"
+        "|   1  Tesla P40           Off  | 00004D2D:00:00.0 Off |                    0 |\n"
+        "| N/A   35C    P0    49W / 250W |   3979MiB / 22919MiB |     20%      Default |\n"
+        "| Processes:                                                       GPU Memory |\n"
+        "|    0   N/A  N/A     12345      C   python                           11141MiB |\n",
+        [
+            Told("device_used", 11151 * MIB),
+            Told("device_capacity", 22919 * MIB),
+            Told("device_used", 3979 * MIB),
+            Told("device_capacity", 22919 * MIB),
+        ],
     ),
     Log(
         "what speaks of memory in words of its own: PrimeIntellect-ai/prime-rl#1126, "

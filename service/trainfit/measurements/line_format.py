@@ -20,6 +20,10 @@ UNITS: Mapping[str, int] = {
 DECIMAL: Mapping[str, int] = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 """As nanotron shortens any number."""
 
+BLOCK = 512
+"""Bytes that PyTorch rounds every request to."""
+LEAST_SEGMENT = 2 * MIB
+"""Bytes that it asks a card for at least."""
 MOST_BYTES = 2**50
 """No card has as much: where the driver does not answer, PyTorch prints 2^64 less one."""
 
@@ -44,7 +48,8 @@ class Bytes(NamedTuple):
     number itself tells it; `digits` are those that count where a program rounds to so many. `above`
     are counters: the figure is what there was beyond the first of them that stands before it.
     `holds` are some, too: of several figures behind such words it is the only one that is no less
-    than all of these.
+    than all of these. What PyTorch's allocator counts `in_blocks` was printed in another unit where
+    it is below its least segment and of no whole ones.
     """
 
     words: str
@@ -54,6 +59,7 @@ class Bytes(NamedTuple):
     digits: int | None = None
     above: tuple[Counter, ...] = ()
     holds: tuple[Counter, ...] = ()
+    in_blocks: bool = False
 
     @property
     def pattern(self) -> str:
@@ -67,6 +73,11 @@ class Bytes(NamedTuple):
                 return self.unit[match[2]]
             case unit:
                 return unit(match[1])
+
+    def is_of_bytes(self, match: re.Match[str]) -> bool:
+        """Whether the number can be one of bytes, if that is what the program says."""
+        number = number_of(match[1])
+        return not self.in_blocks or number >= LEAST_SEGMENT or number % BLOCK == 0
 
 
 class SpeedPattern(NamedTuple):

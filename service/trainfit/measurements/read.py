@@ -66,7 +66,7 @@ LAST_LINES = 5_000
 
 SPEAKS = re.compile(
     r"mem|[GM]iB|\bMA |elapsed.time.per|\b(?:tps|wps):|Tried to|reserved|num_(?:ooms|alloc)|_FB_|"
-    r"bytes\.all|CUDA OOMs|gpu_resources:|GPU utilization:|STATUS_ALLOC_FAILED",
+    r"bytes\.all|CUDA OOMs|gpu_resources:|GPU utilization:|STATUS_ALLOC_FAILED|Malloc ret",
     re.IGNORECASE,
 )
 """What any line has that says something of memory or speed."""
@@ -74,14 +74,22 @@ OF_MEMORY = re.compile(
     r"memory|\bmem[ _]usage\b|(?:max|peak)[ _]mem\b|GiB|MiB|\b(?:allocated|reserved): *\d",
     re.IGNORECASE,
 )
-TABLE = re.compile(r"\| +(?:PyTorch CUDA memory summary|from (?:large|small) pool)\b")
-"""Lines of memory_summary() that tell no more than the others."""
+TABLE = re.compile(
+    r"\| +(?:PyTorch CUDA memory summary|from (?:large|small) pool)\b|\| Memory Usage *$|"
+    r"\|[^|]*\| +Memory-Usage +\||\| .* GPU Memory +\||"
+    r"\| +\d+ +(?:N/A +N/A +)?\d+ +[CG+]+ .* \d+MiB \|"
+)
+"""Lines of memory_summary() and nvidia-smi that tell no more than the others, and headings."""
 COLOURS = re.compile(r"\x1b\[[0-9;]*m|\*\*")
 AFTER = re.compile(r"after (\d+) iterations?\b|for iteration (\d+)", re.ASCII)
 SEPARATOR = re.compile(r"[:|\]]")
-RANK = re.compile(r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]|\[rank=(\d+)\]", re.ASCII)
+RANK = re.compile(
+    r"\[RANK:(\d+)\]|\[rank(\d+)\]:|\[rank-(\d+)/\d+\]|\[rank=(\d+)\]|"
+    r"\[Rank (\d+) \| Local Rank \d+\]",
+    re.ASCII,
+)
 """Whose what follows in a line is: as axolotl says it, torchrun of one that it glued on, Primus,
-and workers of NeMo-RL.
+workers of NeMo-RL, and verl.
 """
 PREFIX = re.compile(r"^(?:\[[^\]]*\] *)+")
 """Time, level and place, that a logger puts before a line's words."""
@@ -90,7 +98,7 @@ NO_MEASUREMENTS = (
         re.compile(r"Theoretical memory footprints"),
         "the program's own estimate, and no measurement",
     ),
-    (re.compile(r"CPU Virtual Memory|\bhost memory\b"), "the host's memory, and no card's"),
+    (re.compile(r"\bCPU [\w ]{0,20}Memory\b|\bhost memory\b"), "the host's memory, and no card's"),
 )
 
 
@@ -226,6 +234,9 @@ def _take(record: Record, read: Measurements) -> bool:
         if match is None:
             continue
         match figure:
+            case Bytes() if not figure.is_of_bytes(match):
+                why = "these are no bytes, of which PyTorch has whole blocks; it names no unit"
+                _leave(read, Unread(record.source, record.text[:LONGEST_TEXT], why))
             case Bytes():
                 measured = _measured(figure, match, record, step, moment, found)
                 found += [] if measured is None else [measured]
@@ -335,5 +346,7 @@ def _step(groups: dict[str, str | None], moment: str) -> int | None:
 
 
 def _leave(read: Measurements, unread: Unread) -> None:
-    if len(read.unread) < MOST_UNREAD:
+    """Once of a line and a reason."""
+    again = any((each.source, each.why) == (unread.source, unread.why) for each in read.unread[-1:])
+    if len(read.unread) < MOST_UNREAD and not again:
         read.unread.append(unread)

@@ -15,6 +15,7 @@ LogFormat = Literal[
     "liger-kernel",
     "lingua",
     "litgpt",
+    "llama-cookbook",
     "llama-factory",
     "megatron",
     "megatron-bridge",
@@ -22,6 +23,7 @@ LogFormat = Literal[
     "memory_summary",
     "memory_timeline",
     "ms-swift",
+    "nanochat",
     "nanotron",
     "nemo",
     "nvidia-smi",
@@ -31,7 +33,9 @@ LogFormat = Literal[
     "torchtitan",
     "torchtune",
     "transformers",
+    "unsloth",
     "verl",
+    "xtuner",
 ]
 Counter = Literal[
     "allocated_bytes.all.current",

@@ -164,7 +164,7 @@ IS = r"['\"]?[:=,] *"
 
 def _statistic(key: Counter) -> LineFormat:
     window: PeakWindow | None = "run" if key.endswith("peak") else None
-    figure = Bytes(rf"{re.escape(key)}{IS}", key, 1, window)
+    figure = Bytes(rf"{re.escape(key)}{IS}", key, 1, window, in_blocks=True)
     return known_by_its_words("memory_stats", key, figure, moment="memory_stats")
 
 

@@ -23,6 +23,8 @@ VERL = (
             Bytes(r"memory reserved \(GB\): *", "reserved_bytes.all.current", GIB),
             Bytes(r"used/total \(GB\): *", "device_used", GIB),
             Bytes(r"used/total \(GB\): *[\d.]+/", "device_capacity", GIB),
+            Bytes(r"max memory allocated \(GB\): *", "allocated_bytes.all.peak", GIB, "run"),
+            Bytes(r"max memory reserved \(GB\): *", "reserved_bytes.all.peak", GIB, "run"),
         ),
         moment_is="in front",
     ),

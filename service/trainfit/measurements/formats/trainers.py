@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from trainfit.measurements.line_format import (
+    BLOCK,
     DECIMAL,
     GB,
     GIB,
@@ -60,9 +61,6 @@ TORCHTITAN = (
         (Times(r"", "num_alloc_retries"),),
     ),
 )
-
-BLOCK = 512
-"""Bytes that PyTorch rounds every request to."""
 
 
 def unit_of_torchtune(figure: str) -> int:
