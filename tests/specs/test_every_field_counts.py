@@ -400,12 +400,14 @@ def _effect(index: int, framework: str) -> Effect:
 
 @cache
 def on_tensors(index: int, framework: str) -> tuple[Effect, Sequence[tuple[int, Any]]]:
-    """What values of a field do where no allocator is replayed, and those that leave the tensors of
-    a job as they are, with the number of that job.
+    """What values of a field do where no allocator is replayed, and the first and the last of those
+    that leave the tensors of a job as they are, with the number of that job: the first of each job
+    before the last of any, as most fields count in few jobs and by any value.
     """
     leaf = ALL[index]
     found: Effect = "is ignored"
-    alike = []
+    first: dict[int, Any] = {}
+    last: dict[int, Any] = {}
     for number, document in enumerate(JOBS):
         asked = document["framework"]["name"] == framework and is_there(leaf, document)
         for value in leaf.values if asked else ():
@@ -420,8 +422,10 @@ def on_tensors(index: int, framework: str) -> tuple[Effect, Sequence[tuple[int, 
                     return "counts", ()
                 found = "is refused"
             else:
-                alike.append((number, value))
-    return found, alike
+                last[number] = value
+                first.setdefault(number, value)
+    others = [(number, value) for number, value in last.items() if value is not first[number]]
+    return found, [*first.items(), *others]
 
 
 @pytest.mark.parametrize("leaf", TRIED, ids=lambda leaf: leaf.pointer)
