@@ -52,7 +52,8 @@ def context(num_gpus: int = 1, gpu: str = "A100-80GB", **framework: Any) -> Inte
         "framework": {"name": "transformers", **framework},
         "gpu": gpu,
     }
-    return overhead.context(plan_of(Job.model_validate(job)))
+    plan = plan_of(Job.model_validate(job))
+    return overhead.context(plan, framework_of(plan).kernel_loading(plan))
 
 
 @pytest.mark.parametrize("num_gpus", [1, 4])

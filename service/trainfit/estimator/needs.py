@@ -100,8 +100,10 @@ def stages_of(
 
 def outside_of(plan: Plan) -> Interval:
     """What lies outside PyTorch on each GPU of a plan."""
+    framework = framework_of(plan)
+    bare = overhead.context(plan, framework.kernel_loading(plan))
     return overhead.context_and_communicators(
-        plan, *links_of(plan), trains=framework_of(plan).trains(plan)
+        plan, bare, *links_of(plan), trains=framework.trains(plan)
     )
 
 

@@ -5,9 +5,8 @@ These are not derived but taken from published runs (docs/assumptions.md), so ea
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.results import Interval
 from trainfit.resolve.plan import Plan
 from trainfit.specs.calibration import Calibration, Outside, Trained
@@ -19,6 +18,9 @@ SLACK_PERCENT = Interval(0, 4, 10)
 """Reserved above allocated in runs with fixed shapes: 1.007 to 1.075, median 1.04, on 8 B200."""
 SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 """Segments that grow on demand leave at most a part of a 20 MiB page each."""
+
+KernelLoading = Literal["lazy", "eager"]
+"""Whether the kernels of a process are loaded when they are first run, or all at its start."""
 
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
@@ -154,27 +156,27 @@ def communicators(plan: Plan, expert_groups: Iterable[int]) -> int:
 
 
 def context_and_communicators(
-    plan: Plan, used: int, exchange: Interval, trains: Trained
+    plan: Plan, bare: Interval, used: int, exchange: Interval, trains: Trained
 ) -> Interval:
-    """The context, so many communicators, and what moves tokens to experts on other ranks; as runs
-    of the cluster report it, where they do.
+    """A context that is so large, so many communicators, and what moves tokens to experts on other
+    ranks; as runs of the cluster report it, where they do.
     """
     calibration = calibration_of(plan)
     if calibration is not None:
-        measured = _measured(plan, calibration.outside, used, exchange, trains)
+        measured = _measured(calibration.outside, bare, used, exchange, trains)
         if measured is not None:
             return measured
-    return _published(plan, used, exchange)
+    return _published(bare, used, exchange)
 
 
-def context(plan: Plan) -> Interval:
-    """The context on the GPU of a plan. Where ranks are several it has the kernels of NCCL too,
-    which are among those that are loaded at once.
+def context(plan: Plan, loading: KernelLoading | None) -> Interval:
+    """The context on the GPU of a plan whose kernels are loaded so; None where it may be either
+    way. Where ranks are several it has the kernels of NCCL too, which are among those that are
+    loaded at once.
     """
     known = CONTEXT_MIB.get(plan.gpu.compute_capability)
     alone = CONTEXT if known is None else _alone(known * MIB)
     lazy = CONTEXT if plan.layout.num_gpus > 1 else alone
-    loading = framework_of(plan).kernel_loading(plan)
     if loading == "lazy":
         return lazy
     eager = added(Interval(alone.low, alone.expected, alone.expected), EAGER_KERNELS)
@@ -188,12 +190,12 @@ def _alone(expected: int) -> Interval:
     return Interval(min(CONTEXT.low, expected * 4 // 5), expected, CONTEXT.high)
 
 
-def _published(plan: Plan, used: int, exchange: Interval) -> Interval:
-    return added(added(context(plan), times(used, COMMUNICATOR)), exchange)
+def _published(bare: Interval, used: int, exchange: Interval) -> Interval:
+    return added(added(bare, times(used, COMMUNICATOR)), exchange)
 
 
 def _measured(
-    plan: Plan, seen: Sequence[Outside], used: int, exchange: Interval, trains: Trained
+    seen: Sequence[Outside], bare: Interval, used: int, exchange: Interval, trains: Trained
 ) -> Interval | None:
     """What runs with the nearest number of communicators have shown, and what published ones show
     of each that is more or fewer, and of an exchange that was not seen: no more than they show of
@@ -209,9 +211,9 @@ def _measured(
     nearest = min([each.communicators for each in alike], key=lambda number: abs(number - used))
     same = [each for each in alike if each.communicators == nearest]
     more = times(used - nearest, COMMUNICATOR)
-    found = added(_shown(same, _published(plan, nearest, has), trains), more)
+    found = added(_shown(same, _published(bare, nearest, has), trains), more)
     found = Interval(max(0, found.low), max(0, found.expected), max(0, found.high))
-    carried, whole = added(found, missing), _published(plan, used, exchange)
+    carried, whole = added(found, missing), _published(bare, used, exchange)
     if (nearest == used and missing is NOTHING) or not whole.low <= carried.expected <= whole.high:
         return carried
     return Interval(max(carried.low, whole.low), carried.expected, min(carried.high, whole.high))

@@ -22,6 +22,7 @@ from trainfit.estimator.allocator import (
 )
 from trainfit.estimator.allocator.settings import POWER_INTERVALS
 from trainfit.estimator.frameworks.framework import Alike
+from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.overhead import context, grows_segments
 from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
 from trainfit.estimator.trace.recorder import Trace
@@ -283,7 +284,8 @@ def _asked(
 
 def room_of(plan: Plan) -> int | None:
     """What PyTorch has of the GPU that was named."""
-    return plan.gpu.memory_bytes - context(plan).expected if plan.gpu.memory_bytes else None
+    bare = context(plan, framework_of(plan).kernel_loading(plan))
+    return plan.gpu.memory_bytes - bare.expected if plan.gpu.memory_bytes else None
 
 
 def ways(plan: Plan) -> Sequence[Sequence[Settings]]:

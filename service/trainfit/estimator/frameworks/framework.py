@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from trainfit.estimator.peak import Segments
 from trainfit.resolve.plan import Plan
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trainfit.estimator.ledger import BlockOperation, Group
     from trainfit.estimator.local_parameters import ParameterTable
     from trainfit.estimator.memo import Memo
+    from trainfit.estimator.overhead import KernelLoading
     from trainfit.estimator.rank import Ranks
     from trainfit.estimator.results import Interval
     from trainfit.estimator.timeline import Timeline
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from trainfit.specs.blocks import Sublayer
 
 AnyPlan = TypeVar("AnyPlan", bound=Plan)
-KernelLoading = Literal["lazy", "eager"]
-"""As they run, or all at once."""
 PlanOf = TypeVar("PlanOf", bound=Plan, contravariant=True)
 
 

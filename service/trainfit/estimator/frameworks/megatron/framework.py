@@ -9,13 +9,7 @@ from types import ModuleType
 from trainfit.estimator import timeline as turns
 from trainfit.estimator.blocks.moe import deep_ep, hybrid_ep
 from trainfit.estimator.blocks.moe.transformer_engine import with_least_ep
-from trainfit.estimator.frameworks.framework import (
-    Alike,
-    Costs,
-    Execution,
-    KernelLoading,
-    StateTraffic,
-)
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.megatron import freezing
 from trainfit.estimator.frameworks.megatron.buffers import user_buffers
 from trainfit.estimator.frameworks.megatron.chunks import MegatronLedger
@@ -31,6 +25,7 @@ from trainfit.estimator.overhead import (
     MEASURED_STAGES,
     NOTHING,
     UNMEASURED_PERMILLE,
+    KernelLoading,
     added,
     all_to_all,
 )

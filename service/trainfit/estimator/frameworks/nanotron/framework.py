@@ -6,19 +6,13 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import (
-    Alike,
-    Costs,
-    Execution,
-    KernelLoading,
-    StateTraffic,
-)
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.nanotron.ledger import NanotronLedger
 from trainfit.estimator.frameworks.nanotron.ranks import activations_of
 from trainfit.estimator.frameworks.nanotron.ranks import ranks as ranks
 from trainfit.estimator.local_parameters import ParameterTable
 from trainfit.estimator.memo import Memo
-from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE
+from trainfit.estimator.overhead import NOTHING, UNMEASURED_PERMILLE, KernelLoading
 from trainfit.estimator.results import Interval
 from trainfit.estimator.timeline import Timeline
 from trainfit.resolve.nanotron.plan import NanotronPlan

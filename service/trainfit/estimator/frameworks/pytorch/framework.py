@@ -7,13 +7,7 @@ from functools import partial
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
-from trainfit.estimator.frameworks.framework import (
-    Alike,
-    Costs,
-    Execution,
-    KernelLoading,
-    StateTraffic,
-)
+from trainfit.estimator.frameworks.framework import Alike, Costs, Execution, StateTraffic
 from trainfit.estimator.frameworks.pytorch import timeline as actions
 from trainfit.estimator.frameworks.pytorch.layers import tables_of
 from trainfit.estimator.frameworks.pytorch.ledger import PytorchLedger
@@ -33,6 +27,7 @@ from trainfit.estimator.overhead import (
     PYTORCH_PERMILLE,
     QUANTISED_PERMILLE,
     UNMEASURED_PERMILLE,
+    KernelLoading,
     all_to_all,
 )
 from trainfit.estimator.placement import place
