@@ -108,6 +108,26 @@ def test_kimi_k2_is_a_text_section() -> None:
     assert published.encoder_parameters == renamed.encoder_parameters
 
 
+def test_internvl_as_it_is_published_is_that_of_transformers() -> None:
+    outer = {"vision_config": {"attention_bias": True, "num_attention_heads": 16}}
+    given = {"qkv_bias": True, "qk_normalization": False, "norm_type": "layer_norm"}
+    given |= {"hidden_size": 1024, "intermediate_size": 4096, "num_hidden_layers": 24}
+    given |= {"num_attention_heads": 16, "image_size": 448}
+    text = {**TEXT, "model_type": "qwen2", "tie_word_embeddings": True}
+    config = {"model_type": "internvl_chat", "llm_config": text, "vision_config": given}
+    spec = parse_config(config)
+    known = composite("internvl", text, tie_word_embeddings=False, **outer)
+    assert (spec.encoder_parameters, spec.encoder) == (known.encoder_parameters, known.encoder)
+    assert not spec.output_layer.tied
+    earlier = parse_config({**config, "select_layer": -4, "force_image_size": 224})
+    assert earlier.encoder_parameters == spec.encoder_parameters
+    assert earlier.encoder is not None
+    read = earlier.encoder.num_layers, earlier.encoder.unread_layers, earlier.encoder.image_patches
+    assert read == (21, 3, 16 * 16)
+    with pytest.raises(ConfigError, match="/llm_config/vocab_size"):
+        parse_config({**config, "llm_config": {**text, "vocab_size": "many"}})
+
+
 def test_gemma4_without_towers() -> None:
     text = {"head_dim": 16, "global_head_dim": 16, "hidden_size_per_layer_input": 0}
     blind = composite("gemma4", text, vision_config=None, audio_config=None)

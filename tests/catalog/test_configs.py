@@ -261,7 +261,18 @@ def test_a_name_of_models_of_several_shapes_is_nobodys() -> None:
         ("LiquidAI/LFM2-700M", 742_489_344),
         ("LiquidAI/LFM2-8B-A1B", 8_339_929_856),
         ("LiquidAI/LFM2-VL-450M", 450_822_656),
+        # Less what pads A_log of 96 heads to 128 in its shards, in each of 69 layers.
+        ("moonshotai/Kimi-K3", 2_779_931_837_184 - 69 * 32),
+        # Less what no class has as parameters, as much as Moonlight's checkpoint has, its text.
+        ("moonshotai/Kimi-VL-A3B-Instruct", 16_407_657_776 - (15_960_111_936 - 15_960_108_544)),
         ("mosaicml/mpt-7b", 6_649_286_656),
+        ("OpenGVLab/InternVL2_5-1B", 938_193_024),
+        ("OpenGVLab/InternVL2_5-2B", 2_205_754_368),
+        ("OpenGVLab/InternVL2_5-4B", 3_712_637_952),
+        ("OpenGVLab/InternVL2_5-8B", 8_075_365_376),
+        ("OpenGVLab/InternVL2_5-26B", 25_514_186_112),
+        ("OpenGVLab/InternVL2_5-38B", 38_388_164_992),
+        ("OpenGVLab/InternVL2_5-78B", 78_408_318_336),
         ("OpenGVLab/InternVL3-2B-hf", 2_088_957_440),
         ("OpenGVLab/InternVL3-8B-hf", 7_944_373_760),
         ("OpenGVLab/InternVL3_5-8B-HF", 8_528_318_464),

@@ -40,13 +40,14 @@ def text_spec(
     defaults: Mapping[str, Any] | None = None,
     *,
     fill: bool = False,
+    key: str = "text_config",
 ) -> ModelSpec:
     """The text model of a class that takes any; `model_type` where the section names none.
 
     `defaults` stand for a section that is absent; with `fill` also for keys that a given section
     leaves out.
     """
-    text = auto_section(config, "text_config", model_type, defaults)
+    text = auto_section(config, key, model_type, defaults)
     if fill:
         text = text.with_defaults(defaults or {})
     spec = parser_of(text.str("model_type"), text.path)(text)

@@ -43,16 +43,18 @@ def gated_delta_net(
 
 
 def kimi_delta_attention(
-    hidden: int, *, heads: int, head_dim: int, kernel: int, low_rank_gates: bool
+    hidden: int, *, heads: int, head_dim: int, kernel: int, low_rank_gates: str
 ) -> Recurrence:
     """A decay for each feature. Projections count as attention, the decay's own parameters do not.
 
-    With `low_rank_gates` decay and output gate come through d features, else straight from h.
+    Of the decay f and the output gate g, those of `low_rank_gates` come through d features, the
+    others straight from h.
 
     Sources: transformers/models/kimi_linear/modeling_kimi_linear.py, bailing_hybrid.
     """
     width = heads * head_dim
-    gates = [_gate(name, width, hidden, head_dim if low_rank_gates else None) for name in "fg"]
+    ranks = {gate: head_dim if gate in low_rank_gates else None for gate in "fg"}
+    gates = [_gate(name, width, hidden, rank) for name, rank in ranks.items()]
     return Recurrence(
         flavour="kimi_delta_attention",
         weights=(
@@ -65,7 +67,7 @@ def kimi_delta_attention(
             *linear("o_proj", hidden, width),
         ),
         norms=(rms(head_dim),),
-        projected_width=5 * width + (2 * head_dim if low_rank_gates else 0) + heads,
+        projected_width=5 * width + len(low_rank_gates) * head_dim + heads,
         convolved_width=3 * width,
         inner_width=width,
         bucket="attention",

@@ -809,6 +809,7 @@ FAMILIES: Mapping[str, Family] = {
         AS_LLAMA,
     ),
     "internvl": Family("multimodal.internvl", OF_ITS_TEXT),
+    "internvl_chat": Family("multimodal.internvl", OF_ITS_TEXT),
     "iquestcoder": Family(
         Decoder(
             dims=dims(
@@ -840,7 +841,9 @@ FAMILIES: Mapping[str, Family] = {
     "jetmoe": Family("jetmoe", AS_LLAMA),
     "kimi_k2": Family(DEEPSEEK_V3, Implementation(router_dtype="fp32")),
     "kimi_k25": Family("multimodal.kimi", OF_ITS_TEXT),
+    "kimi_k3": Family("multimodal.kimi", OF_ITS_TEXT),
     "kimi_linear": Family("kimi_linear", Implementation(router_dtype="fp32", ep_plan=True)),
+    "kimi_vl": Family("multimodal.kimi", OF_ITS_TEXT),
     "kolibri1": Family(
         Decoder(
             dims=dims(

@@ -51,7 +51,7 @@ def _linear_attention(config: Config) -> Recurrence:
         heads=sizes.int("num_heads", config.int("linear_num_heads")),
         head_dim=sizes.int("head_dim", config.int("linear_head_dim")),
         kernel=sizes.int("short_conv_kernel_size", config.int("linear_conv_kernel_dim")),
-        low_rank_gates=True,
+        low_rank_gates="fg",
     )
 
 

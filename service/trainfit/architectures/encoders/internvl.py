@@ -23,6 +23,41 @@ def internvl_vision(config: Config) -> Tower:
     return _tower(config, attention_bias=False)
 
 
+INTERN_VIT = {
+    "hidden_size": 3200,
+    "intermediate_size": 12800,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 25,
+    "image_size": 224,
+    "qkv_bias": False,
+    "qk_normalization": True,
+    "norm_type": "rms_norm",
+}
+_OF_INTERN_VIT = {"qkv_bias": "attention_bias", "qk_normalization": "use_qk_norm"}
+
+
+def intern_vit(config: Config, last: int, forced: int | None) -> Tower:
+    """The tower under its names of before transformers had it, whose features are those of the
+    layer `last`, counted from the end: -1 is the last one. Images may be `forced` to another side
+    than positions were learned for.
+    """
+    config = config.with_defaults(INTERN_VIT, **_OF_INTERN_VIT)
+    tower = _tower(config, attention_bias=False)
+    depth = count(config, "num_hidden_layers")
+    if not -depth <= last <= -1:
+        raise config.error("num_hidden_layers", f"has no layer {last}")
+    if tower.encoder is None:
+        return tower
+    read = depth + 1 + last
+    sized = config if forced is None else config.with_derived(image_size=forced)
+    changes = {
+        "num_layers": read,
+        "unread_layers": depth - read,
+        "image_patches": patches(sized, 448, 14),
+    }
+    return tower._replace(encoder=tower.encoder.model_copy(update=changes))
+
+
 def qianfan_ocr_vision(config: Config) -> Tower:
     return _tower(config, attention_bias=True)
 

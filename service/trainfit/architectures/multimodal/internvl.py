@@ -2,7 +2,11 @@
 
 from trainfit.architectures.composite import composite, section, text_spec
 from trainfit.architectures.config import Config
-from trainfit.architectures.encoders.internvl import internvl_vision, qianfan_ocr_vision
+from trainfit.architectures.encoders.internvl import (
+    intern_vit,
+    internvl_vision,
+    qianfan_ocr_vision,
+)
 from trainfit.architectures.encoders.layers import (
     Tower,
     layer_norm,
@@ -17,7 +21,24 @@ from trainfit.specs.encoder import Projection
 
 def internvl(config: Config) -> ModelSpec:
     features = internvl_vision(section(config, "vision_config"))
-    text = text_spec(config, "qwen2")
+    return _shuffled(config, features, text_spec(config, "qwen2"), tied=True)
+
+
+def internvl_chat(config: Config) -> ModelSpec:
+    """As OpenGVLab publishes it: heads are never tied, whatever the text's section says. Source:
+    OpenGVLab/InternVL, internvl_chat/internvl/model/internvl_chat.
+    """
+    features = intern_vit(
+        section(config, "vision_config"),
+        config.int("select_layer", -1),
+        config.optional_int("force_image_size"),
+    )
+    text = text_spec(config, "llama", key="llm_config")
+    return _shuffled(config, features, text, tied=None)
+
+
+def _shuffled(config: Config, features: Tower, text: ModelSpec, *, tied: bool | None) -> ModelSpec:
+    """A projector of the patches that lie on one another."""
     projector = _projector(config, features, text.hidden_size)
     encoders = features.parameters + projector
     inputs = shuffled_width(config, features.width)
@@ -28,7 +49,7 @@ def internvl(config: Config) -> ModelSpec:
         *two_linears(text.hidden_size, activation=config.str("projector_hidden_act", "gelu")),
         patches=inputs // features.width,
     )
-    return composite(config, text, encoders, tied=True, projector=projector, encoder=encoder)
+    return composite(config, text, encoders, tied=tied, projector=projector, encoder=encoder)
 
 
 def qianfan_ocr(config: Config) -> ModelSpec:
@@ -51,4 +72,4 @@ def _projector(config: Config, features: Tower, text: int) -> int:
     return layer_norm(inputs) + mlp(inputs, text, text)
 
 
-PARSERS = {"internvl": internvl, "qianfan_ocr": qianfan_ocr}
+PARSERS = {"internvl": internvl, "internvl_chat": internvl_chat, "qianfan_ocr": qianfan_ocr}

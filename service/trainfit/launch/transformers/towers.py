@@ -17,6 +17,7 @@ TOLD_APART = (
     "gemma3",
     "idefics3",
     "internvl",
+    "internvl_chat",
     "llama4",
     "llava",
     "llava_next",
