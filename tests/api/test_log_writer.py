@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 
 from tests.serving import running_service
 from trainfit.api import log_writer
-from trainfit.api.log_writer import ROOM, LogWriter
+from trainfit.api.log_writer import ROOM, UNRENDERED, LogWriter
 
 pytestmark = pytest.mark.alone
 
@@ -51,8 +51,11 @@ def test_nothing_is_lost_and_the_order_stays(pipe: tuple[int, int]) -> None:
     reader, descriptor = pipe
     writer = LogWriter(descriptor)
     entries = [f"{number:099d}\n" for number in range(10_000)]
-    for entry in entries:
-        writer.write(entry)
+    for number, entry in enumerate(entries):
+        if number % 100:
+            writer.write(entry)
+        else:
+            writer.write_later(entry.__str__)
     assert read_all(reader, 1_000_000).decode() == "".join(entries)
     writer.drain(5)
     assert writer.dropped == 0
@@ -74,6 +77,22 @@ def test_what_finds_no_room_is_dropped_and_told_of_once_it_is_read(pipe: tuple[i
         assert read_all(reader, 6) == b"again\n"
         writer.drain(5)
     assert [each["entries"] for each in said] == [1_000 - kept]
+
+
+def test_entries_that_are_put_together_later_take_room_meanwhile(pipe: tuple[int, int]) -> None:
+    reader, descriptor = pipe
+    writer = LogWriter(descriptor)
+    writer.write("x" * 100_000)
+    read_all(reader, 1)  # the thread is at it, and stays there
+    room = (ROOM - 100_000) // UNRENDERED
+    for _ in range(room + 10):
+        writer.write_later("later\n".__str__)
+    assert writer.dropped == 10
+    assert read_all(reader, 99_999 + room * 6).endswith(b"later\n")
+    writer.drain(5)
+    writer.write_later("again\n".__str__)
+    assert read_all(reader, 6) == b"again\n"
+    assert writer.dropped == 10
 
 
 def test_what_it_tells_of_finds_room_where_nothing_else_does(

@@ -50,7 +50,7 @@ def _log(settings: ServiceSettings) -> Iterator[LogWriter]:
     """
     writer = LogWriter(sys.stderr.fileno())
     with redirect_stderr(writer):
-        configure_logs(settings.log_level, settings.log_format)
+        configure_logs(settings.log_level, settings.log_format, writer.write_later)
         try:
             yield writer
         finally:
