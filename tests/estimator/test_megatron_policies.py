@@ -45,6 +45,8 @@ def test_logits_and_their_gradients_are_there_as_often_as_the_actor_makes_them()
         ("slime", "whole", 1, 12),
         # Logits, those over the temperature, and the softmax of these.
         ("slime-divided", "none", 1, 12),
+        # Logits, and two of what makes a softmax of them.
+        ("nemo-rl", "none", 2, 12),
         # The log-softmax, and two gradients.
         ("ms-swift", "none", 1, 12),
         # Logits, their exponentials, and both of what makes a log-softmax of them.

@@ -51,6 +51,7 @@ FORMATS: Sequence[Format] = (
     Format("automodel", "automodel.read"),
     Format("llm_foundry", "llm_foundry.read"),
     Format("verl", "verl.read"),
+    Format("nemo_rl", "nemo_rl.read"),
     Format("primus", "primus.read"),
     Format("nemo", "nemo.read"),
     Format("transformers", "transformers.format", "is_transformers"),

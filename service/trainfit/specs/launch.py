@@ -28,6 +28,7 @@ LaunchFormat = Literal[
     "verl",
     "primus",
     "nemo",
+    "nemo_rl",
 ]
 """Whose keys a launch is written in."""
 

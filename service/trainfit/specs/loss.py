@@ -54,6 +54,7 @@ LogProbs = Literal[
     "verl-fused",
     "slime",
     "slime-divided",
+    "nemo-rl",
 ]
 Entropy = Literal["none", "compiled", "whole", "remade"]
 SHIFTED: Mapping[str, Frameworks] = dict.fromkeys(("logits", "fp32_logits"), PYTORCH)
@@ -97,7 +98,7 @@ class Loss(Part):
         "verl's actor's, of packed tokens up to v0.8 (verl) or since, of padded samples, or with "
         "the head in one (verl-fused); or OpenRLHF's actor's, at a temperature of 1 or another "
         "(openrlhf-divided). Under Megatron verl's actor (verl, verl-fused), slime's, at a "
-        "temperature of 1 or another (slime-divided), or ms-swift's.",
+        "temperature of 1 or another (slime-divided), ms-swift's, or NeMo-RL's (nemo-rl).",
     )
     entropy: Annotated[Entropy, OF_ACTORS] = Field(
         "none",

@@ -184,6 +184,7 @@ TRACED: dict[str, MegatronPlan] = {
             ("slime", "none", 2),
             ("slime-divided", "whole", 1),
             ("ms-swift", "none", 1),
+            ("nemo-rl", "none", 1),
             ("ms-swift", "none", 2),
         )
     },

@@ -121,7 +121,7 @@ class LinearAdapters:
     targets: frozenset[str]
 
 
-ActorsCode = Literal["verl", "verl-fused", "slime", "slime-divided", "ms-swift"]
+ActorsCode = Literal["verl", "verl-fused", "slime", "slime-divided", "ms-swift", "nemo-rl"]
 """Whose code computes log-probabilities over Megatron."""
 
 

@@ -25,6 +25,7 @@ from trainfit.specs.precision import WIDE_LAYERS, Precision
 from trainfit.specs.training import Optimizer
 
 LOSS, OF_ACTORS = "/training/loss", ("entropy", "reference")
+WITHOUT_ENTROPY = ("ms-swift", "nemo-rl")
 
 
 def check_interleaving(layout: Layout, count: int, findings: Findings) -> None:
@@ -210,7 +211,11 @@ def actor_of(loss: Loss, findings: Findings, *, adapts: bool) -> ActorLoss | Non
             ("entropy", "none", "losses of preferences have no entropy"),
         ]
     else:
-        entropy = "whole" if loss.entropy != "none" and loss.log_probs_by != "ms-swift" else "none"
+        entropy = (
+            "whole"
+            if loss.entropy != "none" and loss.log_probs_by not in WITHOUT_ENTROPY
+            else "none"
+        )
         unfused = "log-probabilities are computed by the plain cross entropy"
         wanted = [
             ("log_probs_by", _code_of(loss), f"{loss.log_probs_by} does not run under Megatron"),

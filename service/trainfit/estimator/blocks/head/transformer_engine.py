@@ -9,7 +9,8 @@ utils/megatron/tensor_parallel.py (_VocabParallelEntropy), models/mcore/model_fo
 utils/kernel/kernels.py (efficient_entropy_forward, efficient_entropy_backward); slime's
 utils/ppo_utils.py (_VocabParallelLogProbEntropy) and backends/megatron_utils/loss.py
 (get_log_probs_and_entropy) since v0.3.1; ms-swift's megatron/trainers/grpo_trainer.py
-(forward_step) and vocab_parallel_utils.py.
+(forward_step) and vocab_parallel_utils.py; NeMo-RL's distributed/model_utils.py
+(DistributedLogprob).
 """
 
 from collections.abc import Callable, Sequence
@@ -95,6 +96,8 @@ def log_probabilities(step: TransformerEngine, logits: Tensor, actor: ActorLoss)
     answer = logits if logits.width == FP32 else wide("logits in fp32")
     if actor.by == "ms-swift":
         moments = _ms_swift(answer, wide, ranks=step.sizes.t)
+    elif actor.by == "nemo-rl":
+        moments = _nemo_rl(answer, wide)
     else:
         way = {"slime": _slime, "slime-divided": _slime_divided}.get(actor.by, _verl)
         moments = way(answer, wide, entropy=actor.entropy)
@@ -166,6 +169,17 @@ def _ms_swift(answer: Tensor, wide: Wide, *, ranks: int) -> Moments:
     of_sum = wide("gradient of the exponentials")
     forward, backward = ((answer, kept, less, of_all),), ((kept, gathered, of_sum),)
     return Moments((kept,), forward, backward, gathered)
+
+
+def _nemo_rl(answer: Tensor, wide: Wide) -> Moments:
+    """A log-softmax of logits that were divided in place, made of logits less their maximum, and
+    the softmax of it, which is kept. Its gradient is another.
+    """
+    less, exponentials = wide("logits less their maximum"), wide("exponentials")
+    of_all, softmax = wide("log-probabilities of all rows"), wide("softmax")
+    gradient = wide("gradient of the logits in fp32")
+    forward = ((answer, less, exponentials), (answer, less, of_all), (answer, of_all, softmax))
+    return Moments((softmax,), forward, ((softmax, gradient),), gradient)
 
 
 LOOKED_AT, AT_ONCE = 1024, 9504

@@ -1,0 +1,1 @@
+"""NVIDIA's NeMo-RL: configs in YAML over one another, with Hydra's words over them."""
