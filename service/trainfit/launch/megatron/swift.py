@@ -72,8 +72,14 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         put_model(draft, program, named_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
     tuner = _put_frozen(given, draft, model)
-    command = program.arguments[0]
-    learns = given.setdefault(TYPE, Setting.of(TYPE, command)) if command.text == "rlhf" else None
+    learns = next(
+        (
+            given.setdefault(TYPE, Setting.of(TYPE, command))
+            for command in program.arguments[:1]
+            if command.text == "rlhf"
+        ),
+        None,
+    )
     if learns is not None:
         put_objective(given, draft, DEFAULTS, adapts=tuner is not None)
     learnt = draft.get("/training/loss/objective")
