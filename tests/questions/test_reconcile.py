@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -47,6 +48,12 @@ PICTURES: dict[str, Any] = {
     "parallelism": {"num_gpus": 4},
     "training": {"seq_length": 4096, "micro_batch_size": 1, "image_tokens": 1024},
     "framework": {"name": "transformers"},
+}
+ZERO2: dict[str, Any] = {
+    "model": {"hf_id": "meta-llama/Llama-3.1-8B"},
+    "parallelism": {"num_gpus": 8, "data_parallel_sharding_strategy": "optim_grads"},
+    "training": {"seq_length": 2048, "micro_batch_size": 1},
+    "framework": {"name": "transformers", "data_parallel_engine": "deepspeed"},
 }
 NARROW = {"exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16", "precision_aware": True}
 """Moments of Megatron's Adam."""
@@ -111,6 +118,16 @@ def test_a_run_that_takes_what_is_expected_is_within(job: dict[str, Any]) -> Non
             LLAMA,
             {"parallelism": {"use_distributed_optimizer": False}},
             "optimizer states are not sharded over data-parallel ranks",
+        ),
+        (
+            ZERO2,
+            {"parallelism": {"data_parallel_sharding_strategy": "optim_grads_params"}},
+            "all states of the model are sharded over data-parallel ranks",
+        ),
+        (
+            ZERO2,
+            {"parallelism": {"data_parallel_sharding_strategy": "optim"}},
+            "optimizer states are sharded over data-parallel ranks",
         ),
         (LLAMA, {"parallelism": {"sequence_parallel": False}}, "sequence parallelism is off"),
         (
@@ -218,10 +235,17 @@ def test_real_runs_are_explained_by_what_their_job_does_not_say() -> None:
     assert named >= 0.9 * tried
 
 
+SHARDED = {
+    "optim": ("no_shard", "optimizer states are sharded over data-parallel ranks"),
+    "no_shard": ("optim", "optimizer states are not sharded over data-parallel ranks"),
+}
+"""What a job says in the place of each, and what its run was then."""
+
+
 def test_real_runs_are_explained_by_another_length_layout_optimizer_or_kernel() -> None:
-    """Of jobs that say half the length, half of tp, moments in bf16, or attention that keeps the
-    scores. What takes as many bytes to half a percent of a run is told apart by no figure of them:
-    half the length, and half of the micro-batch.
+    """Of jobs that say half the length, half of tp, another sharding, moments in bf16, or attention
+    that keeps the scores. What takes as many bytes to half a percent of a run is told apart by no
+    figure of them: half the length, and half of the micro-batch.
     """
     tried, first, told = 0, 0, 0
     for number, (_, job, text) in enumerate(real_runs()):
@@ -230,6 +254,10 @@ def test_real_runs_are_explained_by_another_length_layout_optimizer_or_kernel() 
         altered: list[tuple[dict[str, Any], str]] = []
         if tp > 1:
             altered.append(({"parallelism": {"tp": tp // 2}}, f"tp is {tp}"))
+        sharding = job.parallelism.data_parallel_sharding_strategy
+        if number % 3 == 1 and sharding in SHARDED:
+            other, meaning = SHARDED[sharding]
+            altered.append(({"parallelism": {"data_parallel_sharding_strategy": other}}, meaning))
         if number % 3 == 0:
             length = training.seq_length
             shorter = {"training": {"seq_length": length // 2}}
@@ -330,6 +358,24 @@ def full_memory(free: str, processes: str, allocated: str, unallocated: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    ("samples", "words"),
+    [
+        (8, r"; \d+\.\d are expected of this job, more than its 79\.1: fit-check says what"),
+        (1, r"; \d+\.\d are expected of this job, \d+\.\d at most$"),
+    ],
+)
+def test_a_memory_that_was_full_says_whether_that_was_expected(samples: int, words: str) -> None:
+    own = "Process 1 has 78.00 GiB memory in use. "
+    job = merged(TITAN, {"training": {"micro_batch_size": samples}})
+    (full,) = [
+        each
+        for each in beside(job, full_memory("1.00 GiB", own, "75.00 GiB", "2.00 GiB")).findings
+        if each.id == "out_of_memory"
+    ]
+    assert re.search(words, full.message)
+
+
 def test_what_lay_between_tensors_when_a_memory_was_full_is_found() -> None:
     """PyTorch had given back what it could."""
     own = "Process 1 has 78.00 GiB memory in use. "
@@ -373,7 +419,7 @@ def test_a_cache_that_is_not_told_is_not_outside_pytorch() -> None:
     )
     (found,) = beside(TITAN, f"{told}: 0 bytes\n").findings
     assert found.id == "out_of_memory"
-    assert found.message == "the card was full with 60.0 GiB allocated by PyTorch"
+    assert found.message.startswith("the card was full with 60.0 GiB allocated by PyTorch; ")
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,11 @@ def reconciled_run() -> str:
         for each in answer.comparisons
     ]
     explained = [
-        [each.meaning, f"{each.before_ratio:.1%}", f"{each.after_ratio:.1%}"]
+        [each.meaning, f"{1 - each.after_ratio / each.before_ratio:.0%}"]
         for each in answer.explanations
     ]
     first = table(["bytes", "measured, GiB", "expected", "bounds", "is"], compared)
-    second = table(["what would explain it", "off before", "then"], explained)
+    second = table(["what would explain it", "of the difference"], explained)
     return f"{first}\n\n{second}"
 
 

@@ -34,6 +34,10 @@ LOG = Parameter(
 )
 SNAPSHOT = Parameter(help="What `trainfit snapshot summarize` printed of a rank.")
 UNMATCHED_SHOWN = 5
+UNEXPLAINED = (
+    "no other micro-batch, length, layout, recomputation, kernel, loss, precision or optimizer "
+    "leaves half of the difference or less: is this the job that ran?"
+)
 FORMAT = Parameter(name="--log-format", help="What alone is read of logs. Unset: all formats.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -82,6 +86,10 @@ def _tables(answer: ReconcileAnswer) -> Iterator[Table]:
     if answer.snapshot is not None:
         yield _recorded(answer.snapshot)
     lines = [(plain(each.id), each.message) for each in answer.findings]
+    if not answer.explanations and any(
+        each.verdict in ("above", "below") for each in answer.comparisons
+    ):
+        lines.append(("unexplained", UNEXPLAINED))
     coverage = answer.coverage
     seen = f"pipeline ranks {ranges(coverage.pp_ranks)}" if coverage.pp_ranks else "none"
     if not coverage.binding_seen:
@@ -105,6 +113,8 @@ def _compared(found: Sequence[ComparedFigure]) -> Table:
             if missed or not each.at_least:
                 off = f"{missed / each.predicted.expected:+.1%}"
         verdict = plain(each.verdict) if each.why is None else f"not comparable: {each.why}"
+        if each.at_least and each.verdict == "within":
+            verdict = "agrees"
         rank = "" if each.rank is None else str(each.rank)
         at_least = ">= " * each.at_least
         where = f"{each.source.name}:{each.source.line}"
@@ -125,8 +135,9 @@ def _recorded(found: SnapshotMatch) -> Table:
 
 
 def _explained(found: Sequence[Explanation]) -> Table:
-    rows = table(["what would explain it"], ["GiB", "off before", "then"])
+    rows = table(["what would explain it"], ["GiB", "of the difference"])
     for each in found:
-        ratios = (f"{each.before_ratio:.1%}", f"{each.after_ratio:.1%}")
-        rows.add_row(each.meaning, f"{each.bytes / 2**30:+.1f}", *ratios)
+        against = f", but not {', '.join(each.speaks_against)}" if each.speaks_against else ""
+        share = f"{1 - each.after_ratio / each.before_ratio:.0%}"
+        rows.add_row(each.meaning + against, f"{each.bytes / 2**30:+.1f}", share)
     return rows

@@ -22,11 +22,14 @@ from trainfit.decisions.reconcile.comparison import (
     rest_on_the_allocator,
 )
 from trainfit.estimator.results import Estimate
-from trainfit.resolve.findings import Change, RefusedError
+from trainfit.resolve.findings import Change, Findings, RefusedError
+from trainfit.resolve.layout import sharding_strategy
+from trainfit.resolve.registry import conventions_of
 from trainfit.specs.honoured import MEGATRON
 from trainfit.specs.job import Job
 from trainfit.specs.loss import LOSSES
 from trainfit.specs.optimizers import OPTIMIZERS
+from trainfit.specs.parallelism import ShardingStrategy
 from trainfit.specs.reconcile import Figure
 from trainfit.specs.training import BACKENDS
 
@@ -41,6 +44,16 @@ OPTIMIZER = "/training/optimizer"
 MOMENTS = ("exp_avg", "exp_avg_sq")
 FREEZABLE = ("vision_tower", "language_model", "embed_tokens")
 """Parts that runs are often said to leave as they are."""
+SHARDING = "/parallelism/data_parallel_sharding_strategy"
+DISTRIBUTED = "/parallelism/use_distributed_optimizer"
+SHARDED: Mapping[ShardingStrategy, str] = {
+    "no_shard": "optimizer states are not sharded over data-parallel ranks",
+    "optim": "optimizer states are sharded over data-parallel ranks",
+    "optim_grads": "optimizer states and gradients are sharded over data-parallel ranks",
+    "optim_grads_params": "all states of the model are sharded over data-parallel ranks",
+}
+OF_MEGATRON: tuple[ShardingStrategy, ...] = ("no_shard", "optim")
+"""Of its own optimizers."""
 EVERY_LAYER = {"granularity": "full", "method": "uniform", "num_layers": 1}
 
 
@@ -220,12 +233,7 @@ def _batch(job: Job) -> Iterator[Supposed]:
 
 def _states(job: Job) -> Iterator[Supposed]:
     layout = job.parallelism
-    if job.framework.name in MEGATRON:
-        sharded = layout.use_distributed_optimizer is not False
-        yield Supposed(
-            {"/parallelism/use_distributed_optimizer": not sharded},
-            f"optimizer states are {'not ' if sharded else ''}sharded over data-parallel ranks",
-        )
+    yield from _sharded(job)
     if layout.tp > 1:
         shared = layout.sequence_parallel is not False
         yield Supposed(
@@ -235,6 +243,23 @@ def _states(job: Job) -> Iterator[Supposed]:
     for dtype in ("bf16", "fp32"):
         if job.training.precision != dtype:
             yield Supposed({"/training/precision": dtype}, f"the precision is {dtype}")
+
+
+def _sharded(job: Job) -> Iterator[Supposed]:
+    """What data-parallel ranks share out of the model's states."""
+    layout = job.parallelism
+    if layout.num_gpus == 1:
+        return
+    given = sharding_strategy(layout, conventions_of(job), Findings())
+    in_short = job.framework.name in MEGATRON and layout.data_parallel_sharding_strategy is None
+    for strategy, meaning in SHARDED.items():
+        if strategy == given or (job.framework.name in MEGATRON and strategy not in OF_MEGATRON):
+            continue
+        if in_short:
+            yield Supposed({DISTRIBUTED: strategy != "no_shard"}, meaning)
+        else:
+            short = {} if layout.use_distributed_optimizer is None else {DISTRIBUTED: None}
+            yield Supposed({**short, SHARDING: strategy}, meaning)
 
 
 def _moments(job: Job) -> Iterator[Supposed]:

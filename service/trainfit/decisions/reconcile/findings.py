@@ -68,7 +68,7 @@ def findings(
     """All that is found, the gravest first."""
     series, times = _series(figures), _most_times(counted)
     return [
-        *_full(figures),
+        *_full(figures, estimate, capacity_bytes),
         *_full_of_which_nothing_is_told(figures, times),
         *_releases(times),
         *_growth(series),
@@ -120,8 +120,8 @@ def _series(figures: Sequence[Figure]) -> Series:
 
 class HeldWhenFull(NamedTuple):
     """Bytes that were asked for when there was no room, that PyTorch had allocated, and reserved
-    where the error tells it: a cache that is not PyTorch's own it does not; of the process, and all
-    that were in use on the card, where the error says it.
+    where the error tells it: a cache that is not PyTorch's own it does not; of the process, all
+    that were in use on the card, and all that it has, where the error says it.
     """
 
     asked: int
@@ -129,6 +129,7 @@ class HeldWhenFull(NamedTuple):
     reserved: int | None
     process_used: int | None
     card_used: int | None
+    capacity: int | None
 
     @property
     def idle(self) -> int:
@@ -148,24 +149,44 @@ def _full_memories(figures: Iterable[Figure]) -> Iterator[tuple[int | None, Held
         used = bytes_of.get("process_used")
         card = None if capacity is None or free is None else capacity - free
         asked = bytes_of.get("tried_to_allocate", 0)
-        yield rank, HeldWhenFull(asked, allocated, reserved, used, card)
+        yield rank, HeldWhenFull(asked, allocated, reserved, used, card, capacity)
 
 
-def _full(figures: Iterable[Figure]) -> Iterator[RunFinding]:
-    """One for each rank: with what its process had, or PyTorch where that is all that is known."""
-    most: dict[int | None, tuple[int, str]] = {}
+def _full(
+    figures: Iterable[Figure], estimate: Estimate, capacity_bytes: int | None
+) -> Iterator[RunFinding]:
+    """One for each rank: with what its process had, or PyTorch where that is all that is known, and
+    whether that was to be expected.
+    """
+    most: dict[int | None, tuple[int, str, int]] = {}
     for rank, full in _full_memories(figures):
+        capacity = full.capacity or capacity_bytes or 0
         if full.process_used is not None:
-            held = full.process_used, "in use"
+            held = full.process_used, "in use", capacity
         elif full.reserved is not None:
-            held = full.reserved, "reserved by PyTorch"
+            held = full.reserved, "reserved by PyTorch", capacity
         else:
-            held = full.allocated, "allocated by PyTorch"
+            held = full.allocated, "allocated by PyTorch", capacity
         most[rank] = max(most.get(rank, held), held)
-    for rank, (size, what) in most.items():
+    for rank, (size, what, capacity) in most.items():
         if size:
             message = f"the card was full with {gib(size)} GiB {what}"
+            message += _as_expected(stage_of(rank, estimate)[0], estimate, capacity)
             yield RunFinding("out_of_memory", message, size, rank)
+
+
+def _as_expected(pp_rank: int | None, estimate: Estimate, capacity: int) -> str:
+    """What a stage was to need of a card with so much, which was full; the one that needs most
+    where it is not known which.
+    """
+    number = estimate.binding.pp_rank if pp_rank is None else pp_rank
+    needs = estimate.stages[number].device_bytes
+    expected, most = gib(needs.expected), gib(needs.high)
+    if not capacity or needs.high <= capacity:
+        return f"; {expected} are expected of this job, {most} at most"
+    advice = "fit-check says what would make it fit"
+    beyond = "more than" if needs.expected > capacity else f"and up to {most} of"
+    return f"; {expected} are expected of this job, {beyond} its {gib(capacity)}: {advice}"
 
 
 MostTimes = Mapping[tuple[int | None, Event], int]
