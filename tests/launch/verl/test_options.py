@@ -16,6 +16,7 @@ from trainfit.specs.job import Job
 TRAINER = "verl.trainer.main_ppo"
 ACTOR, MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.model"
 ENGINE = {"actor_rollout_ref.rollout.gpu_memory_utilization"}
+LONGER = "critic.ppo_max_token_len_per_gpu"
 CRITIC = {"algorithm.adv_estimator"}
 EXAMPLE = "grpo_qwen2_7b"
 
@@ -54,12 +55,12 @@ EXAMPLES: dict[str, tuple[dict[str, Any], set[str]]] = {
     ),
     "ppo_deepseek_7b_sp2": (
         {"/parallelism/cp": 2, "/parallelism/cp_comm_type": "a2a"},
-        ENGINE | CRITIC,
+        ENGINE | CRITIC | {"critic.ppo_micro_batch_size_per_gpu"},
     ),
     "ppo_qwen2_5_32b": ({"/parallelism/num_gpus": 32}, ENGINE | CRITIC),
     "ppo_qwen2_7b_fused_kernels": (
         {"/training/seq_length": 24000, "/training/loss/log_probs_by": "verl-fused"},
-        ENGINE | CRITIC | {"reward_model.enable"},
+        ENGINE | CRITIC | {LONGER, "reward_model.enable"},
     ),
     "remax_qwen2_5_7b": ({"/training/seq_length": 24000}, ENGINE),
     "rloo_qwen2_7b": ({"/training/micro_batch_size": 80}, ENGINE),
@@ -308,7 +309,27 @@ def test_a_critic_of_the_same_model_holds_its_states() -> None:
     (told,) = [each for each in found.account.bounded if each.key == "algorithm.adv_estimator"]
     assert told.direction == "raises"
     assert told.bytes == pytest.approx(7.62e9 * 12 / 8, rel=0.02)
-    assert "algorithm.adv_estimator" in trained(*words, tokens[0]).unsupported
+    assert LONGER not in found.left_out
+
+
+def test_a_critic_of_longer_micro_batches_is_priced_as_the_actor_on_them() -> None:
+    """critic.yaml: 32,768 tokens where nothing is said, of each of two ranks that share them."""
+    words = ("algorithm.adv_estimator=gae", "critic.model.path=Qwen/Qwen2-7B-Instruct")
+    dynamic = f"{ACTOR}.use_dynamic_bsz=True"
+    ranks = f"{ACTOR}.ulysses_sequence_parallel_size=2"
+    away = [f"critic.model.fsdp_config.{part}_offload=True" for part in ("param", "optimizer")]
+    found = trained(*words, dynamic, ranks, *away)
+    (told,) = [each for each in found.account.bounded if "critic" in each.key]
+    assert told.key == LONGER
+    assert told.apart
+    within = {each.pointer: each.value for each in told.within}
+    assert within == {"/training/seq_length": 65_536, "/training/micro_batch_size": 1}
+    whole = trained(*words, "critic.ppo_micro_batch_size_per_gpu=160", *away)
+    (told,) = [each for each in whole.account.bounded if "critic" in each.key]
+    samples = whole.field("/training/micro_batch_size")
+    assert samples == 40
+    assert {each.pointer: each.value for each in told.within} == {"/training/micro_batch_size": 160}
+    assert "algorithm.adv_estimator" in trained(*words).unsupported
 
 
 def test_fused_kernels_make_no_logits() -> None:

@@ -4,7 +4,7 @@ critic, a reward model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
@@ -14,15 +14,18 @@ from trainfit.launch.models import most_parameters
 from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size, word
 from trainfit.launch.verl.keys import ACTOR, MODEL, ROLLOUT
+from trainfit.launch.verl.layout import SAMPLE
 
 RESERVED = "/gpu/reserved_other_bytes"
 ON_THE_CARD = "is on the card and not modelled; give /gpu/reserved_other_bytes in overrides"
 STILL_HELD = f"what it still holds {ON_THE_CARD}"
 
 
-def leave_out_beside(reading: Reading, draft: Draft) -> None:
-    """Note what else is on the card, bounded where it is known how much that can be."""
-    _critic(reading, draft)
+def leave_out_beside(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
+    """Note what else is on the card, bounded where it is known how much that can be. So many ranks
+    of the actor share a sequence.
+    """
+    _critic(reading, draft, sequence_ranks)
     enabled = "reward_model.enable"
     if reading.value(enabled, False, flag):
         leave_out(reading, draft, (enabled,), "a reward model that shares the card is not modelled")
@@ -57,15 +60,24 @@ def _rewards(reading: Reading, draft: Draft) -> None:
         )
 
 
-CRITIC_BYTES = 4 + 8
-"""Of a parameter between updates: fp32, and Adam's two moments (fsdp_workers.py: CriticWorker)."""
+CRITIC = "verl/workers/fsdp_workers.py: CriticWorker"
+CRITICS_STATES = {"param": 4, "optimizer": 8}
+"""Bytes of a parameter between updates, of what may wait in host memory: fp32, and Adam's two
+moments.
+"""
+CRITICS_SECTIONS = ("critic.model.fsdp_config", "critic.fsdp", "critic.megatron")
 CRITICS_TOKENS = 32768
+LAID_OUT = {
+    "tensor_model_parallel_size": "/parallelism/tp",
+    "pipeline_model_parallel_size": "/parallelism/pp",
+    "context_parallel_size": "/parallelism/cp",
+}
 
 
-def _critic(reading: Reading, draft: Draft) -> None:
+def _critic(reading: Reading, draft: Draft, sequence_ranks: int) -> None:
     """A critic of the actor's model is updated as the actor is, with no logits, and each holds its
-    shares of states while the other is. Bounded where its micro-batches are no larger. Only
-    estimates that a critic makes need one (trainer/ppo/utils.py: need_critic).
+    shares of states while the other is. Only estimates that a critic makes need one
+    (trainer/ppo/utils.py: need_critic).
     """
     key, switch = "algorithm.adv_estimator", "critic.enable"
     needed = reading.value(key, "gae", word) == "gae"
@@ -74,26 +86,65 @@ def _critic(reading: Reading, draft: Draft) -> None:
     if not needed:
         return
     model, actor = (reading.get(name) for name in ("critic.model.path", f"{MODEL}.path"))
-    dynamic = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
-    kind = "max_token_len_per_gpu" if dynamic else "micro_batch_size_per_gpu"
-    if not dynamic and reading.value(f"{ACTOR}.ppo_{kind}") is None:
-        kind = "micro_batch_size"
-    usual = CRITICS_TOKENS if dynamic else 0
-    mine = reading.value(f"{ACTOR}.ppo_{kind}", 16384 if dynamic else 0, size)
-    its = reading.value(f"critic.ppo_{kind}", usual, size)
     parameters, world = most_parameters(draft), draft.get("/parallelism/num_gpus")
     alike = model is not None and actor is not None and model.value == actor.value
-    setting = reading.get(key) or model
-    if setting is None or not (alike and 0 < its <= mine and parameters and world):
+    setting, step = reading.get(key) or model, _critics_step(reading, draft, sequence_ranks)
+    if setting is None or step is None or not (alike and parameters and world):
         leave_out(reading, draft, (key,), "a critic that shares the card is not modelled")
         return
-    effect = Effect(
-        "a critic of the same model holds its states while the actor is updated",
-        "raises",
-        "verl/workers/fsdp_workers.py: CriticWorker",
-        bytes=-(-parameters * CRITIC_BYTES // world),
+    held = sum(
+        each
+        for name, each in CRITICS_STATES.items()
+        if not any(reading.value(f"{at}.{name}_offload", False, flag) for at in CRITICS_SECTIONS)
     )
-    draft.leave_out(setting, effect)
+    if held:
+        why = "a critic of the same model holds its states while the actor is updated"
+        states = Effect(why, "raises", CRITIC, bytes=-(-parameters * held // world))
+        draft.leave_out(setting, states)
+    else:
+        draft.recognise(setting)
+    told, within = step
+    if within:
+        why = "a critic of the same model is updated on more tokens: at most what the actor needs"
+        draft.leave_out(told, Effect(why, "raises", CRITIC, within=within, apart=True))
+
+
+def _critics_step(
+    reading: Reading, draft: Draft, sequence_ranks: int
+) -> tuple[Setting, Mapping[str, int]] | None:
+    """What says of which samples a micro-batch of the critic is, and the fields of a step of the
+    actor on as many, if those are more than it has; None where nothing says, or the critic is
+    shared out otherwise.
+    """
+    by_megatron = draft.get("/framework/name") == "megatron"
+    if by_megatron and any(
+        reading.value(f"critic.megatron.{name}", 1, size) != (draft.get(pointer) or 1)
+        for name, pointer in LAID_OUT.items()
+    ):
+        return None
+    usual = reading.value(f"{ACTOR}.use_dynamic_bsz", False, flag)
+    dynamic = reading.value("critic.use_dynamic_bsz", usual, flag)
+    kind = "max_token_len_per_gpu" if dynamic else "micro_batch_size_per_gpu"
+    key = f"critic.ppo_{kind}"
+    if not dynamic and reading.value(key) is None:
+        key = "critic.ppo_micro_batch_size"
+    count: int = reading.value(key, CRITICS_TOKENS if dynamic else 0, size)
+    length, samples = (
+        draft.settled(f"/training/{name}") for name in ("seq_length", "micro_batch_size")
+    )
+    if not (count and isinstance(length, int) and isinstance(samples, int)):
+        return None
+    told = reading.get(key) or Setting(key, count, "verl", None)
+    if dynamic:
+        tokens = count * sequence_ranks
+        more = tokens > length * samples
+        fields = {"/training/seq_length": tokens, "/training/micro_batch_size": 1}
+        return told, fields if more else {}
+    sample = sum(reading.value(name, most, size) for name, most in SAMPLE.items())
+    own = reading.value("critic.ulysses_sequence_parallel_size", 1, size)
+    ranks = sequence_ranks if by_megatron else own
+    each = -(-count * sample * sequence_ranks // (length * ranks))
+    return told, {"/training/micro_batch_size": each} if each > samples else {}
 
 
 ENGINES = ("vllm", "sglang")

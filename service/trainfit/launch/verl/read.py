@@ -110,7 +110,7 @@ def _read_fsdp(
         read_loss(reading, draft, release, alone=alone is not None)
     if not alone:
         read_scoring(reading, draft, sp)
-        leave_out_beside(reading, draft)
+        leave_out_beside(reading, draft, sp)
     _segments(program, draft)
     keys = table_of(__package__, "sft") if alone else table_of(__package__)
     reading.close(keys, _targets(settings))
@@ -144,7 +144,7 @@ def _read_megatron(
     bound_scoring(reading, draft, sequence)
     if draft.overridden(RESERVED) is None:
         megatron.keep_reference(reading, draft)
-    leave_out_beside(reading, draft)
+    leave_out_beside(reading, draft, sequence)
     _segments(program, draft)
     reading.close(table_of(__package__) | table_of(__package__, "megatron"), _targets(others))
 
