@@ -59,6 +59,7 @@ SAVED = "model._target_"
 """What a container that was saved has, and overrides of a recipe have not."""
 RUN_RECIPE = "run_recipe.py"
 PRECISION = "mixed_precision"
+VARIABLES = "env_vars."
 SPEC = "model.transformer_layer_spec"
 UNKNOWN_RECIPE = (
     "no recipe of this name is known, or of its mode; a recipe is a program, and what only it says "
@@ -138,6 +139,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
             raise LaunchError(Complaint.at(option, UNKNOWN_RECIPE))
         raise LaunchError(Complaint("holds no config of Megatron-Bridge or NeMo"))
     draft.let_count(settings, overrides_of(words, draft))
+    program = _with_environment(program, settings)
     if is_nemo(settings):
         read_nemo(settings, draft)
         put_stack(draft, NEMO, "NeMo")
@@ -146,6 +148,15 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
         put_stack(draft, bridges(version or release), "Megatron-Bridge")
     if draft.get("/parallelism/num_gpus") is None:
         read_machine(program, draft)
+
+
+def _with_environment(program: TrainingProgram, settings: dict[str, Setting]) -> TrainingProgram:
+    """The program with the variables that a container sets, which are taken out of its settings:
+    those that are set already stay (docs/recipe-usage.md).
+    """
+    keys = [key for key in settings if key.startswith(VARIABLES)]
+    own = {key.removeprefix(VARIABLES): settings.pop(key) for key in keys}
+    return replace(program, environment={**own, **program.environment})
 
 
 def _sort(

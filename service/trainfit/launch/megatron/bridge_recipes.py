@@ -4,7 +4,8 @@
 `kinds` are what most of a kind set, and a recipe's `set` what it says otherwise, null for nothing.
 Recipes that make their layers or their pipeline by functions of their own are not in it. Those that
 call apply_flex_dispatcher_backend have what it sets on the GPU that they are for
-(training/flex_dispatcher_backend.py).
+(training/flex_dispatcher_backend.py). Of the recipes of benchmarks (perf_recipes), which are loaded
+by the same names, it has those for Llama 3 and 3.1, DeepSeek-V3, Qwen3, GPT-OSS and Kimi K2.
 """
 
 from __future__ import annotations
