@@ -25,6 +25,9 @@ TOOLS = (
     "clear",
     "nvidia-smi -L | tee gpus.txt",
     "trl vllm-serve --model Qwen/Qwen3-8B &",
+    "python scripts/vllm_infer.py --model_name_or_path out --output_dir answers",
+    "python scripts/auto_infer_watcher.py --output_dir out &",
+    "python -m vllm.entrypoints.openai.api_server --output_dir out &",
 )
 
 

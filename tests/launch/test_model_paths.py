@@ -114,3 +114,24 @@ def test_so_does_that_of_verls_actor() -> None:
     )
     found = read(launch_of({"run.sh": words}))
     assert found.defaulted["/model/hf_id"] == "Qwen/Qwen2.5-7B"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python run_clm.py --model_name_or_path $BASE --per_device_train_batch_size 1",
+        "trl sft --model_name_or_path $BASE --per_device_train_batch_size 1 --max_length 512",
+        "llamafactory-cli train --model_name_or_path $BASE --per_device_train_batch_size 1",
+        "swift sft --model ${BASE}/checkpoint --per_device_train_batch_size 1 --max_length 512",
+        "megatron sft --model $BASE --max_length 512 --micro_batch_size 1",
+        "python -m verl.trainer.sft_trainer model.path=$BASE data.micro_batch_size_per_gpu=1",
+        "litgpt finetune $BASE --train.micro_batch_size 1 --train.max_seq_length 512",
+    ],
+)
+def test_what_is_not_known_of_a_model_is_told_by_the_model_itself(command: str) -> None:
+    model = {"hf_id": "Qwen/Qwen2.5-0.5B"}
+    overrides = {"model": model, "parallelism": {"num_gpus": 1}, "training": {"seq_length": 512}}
+    found = read(launch_of({"train.sh": command}, overrides=overrides))
+    assert found.job["model"] == model
+    with pytest.raises(LaunchError, match="BASE is not set; give it in env"):
+        read(launch_of({"train.sh": command}, overrides={"parallelism": {"num_gpus": 1}}))

@@ -153,5 +153,6 @@ def recognised(
     programs: Sequence[TrainingProgram], formats: Sequence[Format] = FORMATS
 ) -> list[tuple[Format, TrainingProgram]]:
     """The programs that train and their formats; the first format that knows a program counts."""
-    first = ((next((f for f in formats if f.recognises(each)), None), each) for each in programs)
+    training = [each for each in programs if not each.is_beside]
+    first = ((next((f for f in formats if f.recognises(each)), None), each) for each in training)
     return [(known, program) for known, program in first if known is not None]

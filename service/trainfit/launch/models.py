@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -48,6 +48,8 @@ def put_model(
     elif (known := _named_by(name)) is not None:
         draft.recognise(setting)
         draft.default("/model/hf_id", known, "the catalogue, by the last name of the path")
+    elif setting.unknown is not None and is_overridden(draft):
+        draft.ignore(setting)
     else:
         draft.recognise(setting)
         path = f"{name.rstrip('/')}/{CONFIG}"
@@ -74,6 +76,22 @@ def quantised_from(name: str) -> str | None:
     last = name.rstrip("/").rpartition("/")[2]
     full, found = _QUANTISED.subn("", last)
     return _named_by(full) if found and bundled_config(name) is None else None
+
+
+def is_overridden(draft: Draft) -> bool:
+    """Whether the overrides of a launch tell its whole model, whatever it names itself."""
+    whole = ("/model/hf_id", "/model/hf_config", "/model/spec/num_layers")
+    return any(draft.overridden(each) is not None for each in whole)
+
+
+def settle_names(settings: dict[str, Setting], keys: Iterable[str], draft: Draft) -> None:
+    """Take what names a model as known where its end is, and as of no effect where what is not
+    known of it is told by the overrides.
+    """
+    for key in settings.keys() & set(keys):
+        settings[key] = named_by_its_end(settings[key])
+        if settings[key].unknown is not None and is_overridden(draft):
+            draft.ignore(settings.pop(key))
 
 
 def named_by_its_end(setting: Setting) -> Setting:

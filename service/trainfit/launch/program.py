@@ -13,7 +13,12 @@ from trainfit.launch.shell.started import Command
 from trainfit.specs.launch import LaunchFile
 
 _PYTHON = re.compile(r".*\.py|[A-Za-z_]\w*(\.[A-Za-z_]\w*)+(?<!\.sh)")
-
+_BESIDE = re.compile(
+    r"(?:[^_.-]+[_.-])*"
+    r"(?:infer|inference|eval|evaluate|evaluation|predict|generate|generation|serve|server)"
+    r"(?:[_.-][^_.-]+)*"
+)
+_TRAINS = re.compile("train|tun|sft|dpo|ppo|grpo|rlhf|reward|distill")
 
 Word = Piece
 """One word of a command line after expansion."""
@@ -102,6 +107,15 @@ class TrainingProgram:
     def is_python(self) -> bool:
         """Whether its name is that of a script or of a module of Python."""
         return _PYTHON.fullmatch(self.name or "") is not None
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether its name says that it asks or serves a model, and nothing of training one:
+        vllm_infer.py, vllm.entrypoints.openai.api_server.
+        """
+        name = self.name or ""
+        named = self.is_python and _BESIDE.fullmatch(name.removesuffix(".py")) is not None
+        return named and _TRAINS.search(name) is None
 
     def words(self) -> Iterator[str]:
         """The name and the arguments, as text."""

@@ -57,6 +57,14 @@ MEGATRON = Family(
             "/parallelism/sequence_parallel": True,
         },
         "--tensor_model_parallel_size 2 --sequence_parallel false": {"/parallelism/tp": 2},
+        # megatron_args.py: self.fp8 = self.fp8_format
+        "--fp8_format e4m3 --fp8_recipe blockwise --fp8_param_gather true": {
+            "/training/precision": None,
+            "/training/precision/gradients": "fp32",
+            "/training/precision/main_params": "fp32",
+            "/training/precision/fp8_recipe": "blockwise",
+            "/training/precision/fp8_param_gather": True,
+        },
         "--use_distributed_optimizer false": {
             "/parallelism/data_parallel_sharding_strategy": "no_shard"
         },

@@ -12,7 +12,7 @@ from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import experts_of, put_model
+from trainfit.launch.models import experts_of, is_overridden, put_model
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, leaves_of, settings_of
 from trainfit.launch.transformers.command_line import FlagWords, flags_of
@@ -127,6 +127,10 @@ def _command(program: TrainingProgram, settings: Mapping[str, Setting]) -> str:
 
 def _model(reading: Reading, draft: Draft, program: TrainingProgram) -> None:
     """The checkpoint lies where its name on the Hub says, below a directory of checkpoints."""
+    named = reading.settings.get(CHECKPOINT)
+    if named is not None and named.unknown is not None and is_overridden(draft):
+        reading.pass_by(CHECKPOINT)
+        return
     setting = reading.get(CHECKPOINT)
     if setting is None:
         draft.require("/model", "names no checkpoint_dir; give it, or /model in overrides")

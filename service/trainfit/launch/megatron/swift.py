@@ -71,6 +71,8 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     if (model := given.pop("model", None)) is not None:
         put_model(draft, program, named_by_its_end(model))
     draft.require("/model", "names no model; give --model, or /model in overrides")
+    if (format_ := given.pop("fp8_format", None)) is not None:
+        given["fp8"] = format_
     tuner = _put_frozen(given, draft, model)
     learns = next(
         (

@@ -17,7 +17,7 @@ from trainfit.launch.draft import Draft
 from trainfit.launch.effects import SHARING, Effect
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import Keys, table_of, words
-from trainfit.launch.models import config_of, is_quantised, named_by_its_end, put_model
+from trainfit.launch.models import config_of, is_quantised, put_model, settle_names
 from trainfit.launch.program import TrainingProgram
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.transformers.adapters import PEFT, has_adapters, put_adapters
@@ -185,8 +185,7 @@ def gathered(
     for key in FILES & arguments.keys():
         arguments[key] = named(program, arguments[key])
     arguments = _canonical(_with_files(program, arguments), renamed)
-    for key in arguments.keys() & MODEL:
-        arguments[key] = named_by_its_end(arguments[key])
+    settle_names(arguments, MODEL, draft)
     copied = accelerate.get(STEPS)
     if copied is not None and copied.unknown is not None and STEPS in arguments:
         draft.ignore(accelerate.pop(STEPS))

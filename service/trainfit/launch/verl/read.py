@@ -11,7 +11,7 @@ from trainfit.launch.dotlist import added_key, assignments, hydra_value, values_
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.keys import table_of
-from trainfit.launch.models import named_by_its_end, put_model
+from trainfit.launch.models import put_model, settle_names
 from trainfit.launch.program import TrainingProgram, Word
 from trainfit.launch.settings import Setting, settings_of
 from trainfit.launch.values import whole
@@ -55,8 +55,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     settings = _settings(file, list(assignments(words, hydra_value)), draft)
     added = {key for word in words if (key := added_key(word)) is not None}
     known = release_named(version) if version is not None else None
-    for key in {f"{MODEL}.path", *sft.MODEL_PATHS} & settings.keys():
-        settings[key] = named_by_its_end(settings[key])
+    settle_names(settings, (f"{MODEL}.path", *sft.MODEL_PATHS), draft)
     if trainer in sft.TRAINERS:
         if trainer == sft.OLDER and known is None:
             known = release_of(settings, added, draft, sft.ALIKE, sft.TOGETHER)
