@@ -46,6 +46,8 @@ def test_a_job_derived_by_hand_from_its_source() -> None:
         "/training/attention/dropout": 0.0,
         "/training/hidden_dropout": 0.0,
         "/training/loss/cross_entropy": "native_fused",
+        # mcore-bridge's parser of config.json sets no depths
+        "/training/mtp/num_layers": 0,
     }
     assert not found.left_out
 
@@ -169,6 +171,13 @@ def test_learning_rates_of_parts_change_nothing() -> None:
     sees = f"--model Qwen/Qwen2.5-VL-7B-Instruct {FUSED} --freeze_vit false --freeze_aligner false"
     rates = "--lr 1e-4 --vit_lr 1e-5 --aligner_lr 1e-5 --add_non_thinking_prefix true"
     assert not read(f"{sees} {rates}").left_out
+
+
+def test_depths_that_a_model_declares_are_built_where_they_are_asked_for() -> None:
+    """mcore-bridge: of Qwen3.5's config, which declares one, none is set."""
+    sees = f"--model Qwen/Qwen3.5-2B {FUSED} --tuner_type lora"
+    assert read(sees).field("/training/mtp/num_layers") == 0
+    assert read(f"{sees} --mtp_num_layers 1").field("/training/mtp/num_layers") == 1
 
 
 def test_a_model_without_a_tower_has_none_to_freeze() -> None:

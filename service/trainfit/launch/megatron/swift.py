@@ -45,7 +45,8 @@ DEFAULTS: Mapping[str, Any] = {
 HALVES = {"bfloat16": "bf16", "float16": "fp16"}
 LENGTHS = ("packing_length", "max_length", "seq_length")
 """How long a sample is, the one that counts first."""
-FUSED = "cross_entropy_loss_fusion"
+FUSED, DEPTHS = "cross_entropy_loss_fusion", "mtp_num_layers"
+MODEL_BY = "mcore-bridge, whose parser of config.json sets no depths of multi-token prediction"
 PARTS = {
     "freeze_vit": "vision_tower",
     "freeze_aligner": "multi_modal_projector",
@@ -95,6 +96,8 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
             fields.append(Field(name, Setting(name, value, WHOSE, None, whose=WHOSE), value))
     if FUSED not in given_names and learnt != "policy":
         draft.leave_out(Setting(FUSED, None, WHOSE, None), BY_RELEASE)
+    if DEPTHS not in given_names:
+        draft.default("/training/mtp", {"num_layers": 0}, MODEL_BY)
     read_arguments(reading_of(fields, draft), MegatronParser(None).defaults())
     if learns is not None and learnt == "preference":
         bound_received(draft, replace(learns, key=f"{TYPE} with pipeline stages"))
