@@ -97,6 +97,9 @@ class CachingAllocator:
         self._live: dict[Tensor, Block | None] = {}
         self._segments: dict[int, Block] = {}
         self._pools: dict[tuple[bool, Stream, Owner], Pool] = {}
+        # Those of nobody's own, by which most requests are served.
+        self._small_pools: dict[Stream, Pool] = {}
+        self._large_pools: dict[Stream, Pool] = {}
         self._diverted: list[_Diversion] = []
         self._graphs: dict[Owner, int] = {}
         self._uses = StreamUses()
@@ -162,7 +165,8 @@ class CachingAllocator:
         free). Raises OutOfMemoryError.
         """
         # Tens of thousands come by: what each calls is bound to a name once.
-        live, pools, uses, rounds = self._live, self._pools, self._uses, self._rounds
+        live, uses, rounds = self._live, self._uses, self._rounds
+        small_pools, large_pools = self._small_pools, self._large_pools
         used, chooses, collects = uses.streams, self._chooses, self._collects
         expands, diverted = self.settings.expandable_segments, self._diverted
         least_rest, least_unsplit = self._least_rest, self._least_unsplit
@@ -192,8 +196,8 @@ class CachingAllocator:
                         self._take_back()
                     size = self.settings.rounded(nbytes) if rounds else (nbytes + 511) & -512
                     small = size <= SMALL_SIZE
-                    pool = None if diverted else pools.get((small, stream, None))
-                    if pool is None:
+                    pool = (small_pools if small else large_pools).get(stream)
+                    if pool is None or diverted:
                         pool = self._pool(small, stream, self._owner(stream))
                     if collects and not small and pool.owner is None:
                         self._searches += 1
@@ -323,6 +327,8 @@ class CachingAllocator:
         pool = self._pools.get(key)
         if pool is None:
             pool = self._pools[key] = self._new_pool(small, stream, owner)
+            if owner is None:
+                (self._small_pools if small else self._large_pools)[stream] = pool
         return pool
 
     def _new_pool(self, small: bool, stream: Stream, owner: Owner) -> Pool:

@@ -26,7 +26,11 @@ from trainfit.estimator.frameworks.megatron.requests.exchanging import (
 )
 from trainfit.estimator.frameworks.megatron.requests.graphs import CAPTURE, RankWithGraphs
 from trainfit.estimator.frameworks.megatron.requests.known import is_local
-from trainfit.estimator.frameworks.megatron.requests.model import ChunkBuffers, ModelChunks
+from trainfit.estimator.frameworks.megatron.requests.model import (
+    ChunkBuffers,
+    ModelChunks,
+    Stepped,
+)
 from trainfit.estimator.frameworks.megatron.requests.parameters import (
     LocalParameter,
     PipelineParameters,
@@ -188,6 +192,7 @@ class RankTraces:
 
     def __init__(self, traces: Traces, number: int) -> None:
         self._traces, self._number = traces, number
+        self._known: dict[int, Stepped] = {}
 
     def of(self, share: int) -> Trace:
         """The trace of the data-parallel rank with this share of the optimizer's states."""
@@ -203,7 +208,7 @@ class RankTraces:
 
     def _with(self, steps: StepRequests, share: int) -> Trace:
         loaded = self._loaded
-        own = self._model.stepped(share, Recorder(first_name=OPTIMIZER))
+        own = self._stepped(share)
         resident = loaded.bytes + own.kept_bytes
         highest, moment = steps.peak_bytes, steps.peak_moment
         if own.borrowed_bytes + steps.before > highest:
@@ -223,6 +228,14 @@ class RankTraces:
             steps.tensors,
             graphs,
         )
+
+    def _stepped(self, share: int) -> Stepped:
+        """What the optimizer with this share asks for, however rows are routed."""
+        known = self._known.get(share)
+        if known is None:
+            recorder = Recorder(first_name=OPTIMIZER)
+            known = self._known[share] = self._model.stepped(share, recorder)
+        return known
 
     @cached_property
     def _steps(self) -> StepRequests:
