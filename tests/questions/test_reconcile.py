@@ -459,6 +459,21 @@ def test_tensors_that_every_step_keeps_are_found() -> None:
     assert growth.rank == 0
 
 
+def test_what_is_reserved_with_every_line_more_is_found() -> None:
+    """As torchtitan tells it, which resets the peak at each line and says nothing of tensors."""
+
+    def log(sizes: list[int]) -> str:
+        return "\n".join(
+            f"step: {10 * step}  loss:  3.2  memory: {size:.2f}GiB(50.00%)  tps: 5,856"
+            for step, size in enumerate(sizes, 1)
+        )
+
+    (growth,) = [each for each in beside(TITAN, log([40, 44, 52])).findings if each.id == "growth"]
+    assert growth.bytes == 12 * 2**30
+    steady = beside(TITAN, log([40, 44, 43])).findings
+    assert "growth" not in {each.id for each in steady}
+
+
 def test_what_is_allocated_within_a_step_is_not_what_is_allocated_between_two() -> None:
     """As DeepSpeed's see_memory_usage tells it, and torchtune before its 0.1."""
     used = {"before forward": 20, "after forward": 40, "after backward": 60, "before step": 61}

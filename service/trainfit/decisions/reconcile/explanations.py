@@ -25,6 +25,7 @@ from trainfit.estimator.results import Estimate
 from trainfit.resolve.findings import Change, Findings, RefusedError
 from trainfit.resolve.layout import sharding_strategy
 from trainfit.resolve.registry import conventions_of
+from trainfit.specs.framework import Megatron, Nanotron, Transformers
 from trainfit.specs.honoured import MEGATRON
 from trainfit.specs.job import Job
 from trainfit.specs.loss import LOSSES
@@ -52,8 +53,6 @@ SHARDED: Mapping[ShardingStrategy, str] = {
     "optim_grads": "optimizer states and gradients are sharded over data-parallel ranks",
     "optim_grads_params": "all states of the model are sharded over data-parallel ranks",
 }
-OF_MEGATRON: tuple[ShardingStrategy, ...] = ("no_shard", "optim")
-"""Of its own optimizers."""
 EVERY_LAYER = {"granularity": "full", "method": "uniform", "num_layers": 1}
 
 
@@ -252,14 +251,26 @@ def _sharded(job: Job) -> Iterator[Supposed]:
         return
     given = sharding_strategy(layout, conventions_of(job), Findings())
     in_short = job.framework.name in MEGATRON and layout.data_parallel_sharding_strategy is None
-    for strategy, meaning in SHARDED.items():
-        if strategy == given or (job.framework.name in MEGATRON and strategy not in OF_MEGATRON):
+    for strategy in _strategies(job):
+        meaning = SHARDED[strategy]
+        if strategy == given:
             continue
         if in_short:
             yield Supposed({DISTRIBUTED: strategy != "no_shard"}, meaning)
         else:
             short = {} if layout.use_distributed_optimizer is None else {DISTRIBUTED: None}
             yield Supposed({**short, SHARDING: strategy}, meaning)
+
+
+def _strategies(job: Job) -> Sequence[ShardingStrategy]:
+    """What the framework may share out: FullyShardedDataParallel no states without gradients."""
+    match job.framework:
+        case Megatron() | Nanotron():
+            return ("no_shard", "optim")
+        case Transformers(data_parallel_engine="deepspeed"):
+            return ("no_shard", "optim", "optim_grads", "optim_grads_params")
+        case _:
+            return ("no_shard", "optim_grads", "optim_grads_params")
 
 
 def _moments(job: Job) -> Iterator[Supposed]:

@@ -36,6 +36,7 @@ STEPS_OF_GROWTH = 3
 SHARE = 0.02
 """Of what a run took, what is worth a word: twice what a peak strays between equal ranks."""
 
+ALLOCATED_PEAK: Counter = "allocated_bytes.all.peak"
 FRAGMENTED = 0.1
 """What is reserved above the peak of what is allocated, more than in runs with fixed shapes."""
 
@@ -250,13 +251,20 @@ def _growth(series: Series) -> Iterator[RunFinding]:
                 "before: tensors are kept from step to step, a loss with its graph perhaps"
             )
             yield RunFinding("growth", message, grown, rank)
+        elif counter == "reserved_bytes.all.peak" and (rank, ALLOCATED_PEAK) not in series:
+            if all(each.peak_window == "log" for each in steps):
+                message = (
+                    f"{gib(grown)} GiB more are reserved than {len(steps)} lines before: samples "
+                    "become longer, tensors are kept from step to step, or the cache fragments"
+                )
+                yield RunFinding("growth", message, grown, rank)
         elif counter == "reserved_bytes.all.current" and not _peaks_grow(series, rank):
             message = f"{gib(grown)} GiB more are reserved though no peak grows: it fragments"
             yield RunFinding("fragmentation", message, grown, rank)
 
 
 def _peaks_grow(series: Series, rank: int | None) -> bool:
-    sizes = [each.bytes for each in series.get((rank, "allocated_bytes.all.peak"), ())]
+    sizes = [each.bytes for each in series.get((rank, ALLOCATED_PEAK), ())]
     return bool(sizes) and sizes[-1] > sizes[0]
 
 
