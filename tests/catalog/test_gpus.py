@@ -153,6 +153,17 @@ def test_a_slice_that_no_card_has_is_refused_with_those_that_are_near(
     assert bool(close) == bool(caught.value.close_matches)
 
 
+@pytest.mark.parametrize("size", ["80", "80g", "80GB", "80 GiB"])
+def test_a_size_in_the_place_of_a_name_asks_which_card(size: str) -> None:
+    with pytest.raises(UnknownGpuError, match=r"^which card of 80 GB: A100-80GB-SXM, .*\?$"):
+        find_gpu(size)
+
+
+def test_a_size_of_no_card_is_no_name() -> None:
+    with pytest.raises(UnknownGpuError, match=r"^no such GPU"):
+        find_gpu("81GB")
+
+
 def test_no_name_or_alias_stands_for_two_cards() -> None:
     keys = Counter(spelling_key(name) for gpu in gpus() for name in (gpu.name, *gpu.aliases))
     assert [key for key, count in keys.items() if count > 1] == []

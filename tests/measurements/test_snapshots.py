@@ -157,6 +157,13 @@ def test_what_it_names_is_named_in_the_refusal() -> None:
         summarize(BytesIO(pickle.dumps(Command())))
 
 
+def test_what_is_outside_itself_is_not_fetched() -> None:
+    """PERSID and BINPERSID of the protocol."""
+    for pickled in (b"Pelsewhere\n.", b"\x80\x04N\x8c\x09elsewhereQ."):
+        with pytest.raises(SnapshotError, match="refers to something outside itself"):
+            summarize(BytesIO(pickled))
+
+
 GPT: dict[str, Any] = {
     "model": {
         "spec": {
