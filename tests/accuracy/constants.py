@@ -98,7 +98,7 @@ REACH = {
 }
 STACK = {
     "products": Known(1.0, 0.08),
-    "grouped": Known(0.65, 0.25),
+    "grouped": Known(0.95, 0.1),
     "memory": Known(1.0, 0.12),
     "host_seconds": Known(6e-5, 0.7),
     "expert_host_seconds": Known(2e-4, 0.7),
@@ -113,7 +113,15 @@ STACK = {
 beside a gradient's product (module/linear.py, layernorm_linear.py: the input gathered again, the
 gradient of it scattered). A layer with experts in pieces takes the host longer, as each piece has
 its own streams, events and call of autograd (megatron/core/pipeline_parallel/utils.py,
-ScheduleNode): by how much is assumed."""
+ScheduleNode): by how much is assumed. Products of experts reach what others do: of 1,000 rows and
+more SimuMax measured, on B200, 2 % less at the median (kernels.EXPERT_SECONDS)."""
+FLASH2 = {"A100": 0.65, "H100": 0.42, "H100-500W": 0.36}
+"""What FlashAttention-2's products reach, beside its softmax: its authors measured 170 to 200
+TFLOP/s of causal attention with heads of 128 features on A100, both ways (2307.08691), and on H100
+319 forward (2407.08608, figure 5), less where its power is limited to 500 W."""
+ATTENTION = {"llm-foundry": Known(0.55, 0.25)}
+"""What a stack's attention reaches of FlashAttention-2 where it is another kernel: the one in
+Triton, which took 1.3 to 2.5 times as long (2307.08691)."""
 TOGETHER = frozenset(["pieces_host_ratio"])
 """Constants that all stacks have in common: of any one too few runs tell."""
 CLUSTER = {
@@ -169,6 +177,10 @@ def known(constant: Constant) -> Known:
     of, name, field = constant
     if of == "reach" and field == "bf16":
         return REACH[field]._replace(usual=PRODUCTS[name])
+    if of == "reach" and field == "flash2" and name in FLASH2:
+        return REACH[field]._replace(usual=FLASH2[name])
+    if of == "stack" and field == "attention":
+        return ATTENTION[name]
     if field == "nic_efficiency" and name in NICS:
         return NICS[name]
     return {"reach": REACH, "stack": STACK, "cluster": CLUSTER}[of][field]
@@ -182,6 +194,8 @@ def constants_of(on: Surroundings) -> Iterator[Constant]:
             yield Constant("reach", _whose(reach.name, field), field)
     for field in STACK:
         yield Constant("stack", stack_of(on.stack.name, field), field)
+    if on.stack.name in ATTENTION:
+        yield Constant("stack", on.stack.name, "attention")
     for field in CLUSTER:
         yield Constant("cluster", cluster_of(on.cluster.name, field), field)
 

@@ -18,14 +18,14 @@ FOUR_NODES: dict[str, Any] = {"parallelism": {"num_gpus": 32, "ep": 32}}
 H100 = gpu_speeds()["H100-80GB-SXM"]
 
 
-def test_bridges_software_is_faster_with_experts() -> None:
-    """Its grouped products and exchanges are, as in Megatron-Bridge's own tables. Not by much:
-    SimuMax's runs of Megatron-LM, which alone had experts, ran on slower machines.
+def test_bridges_software_is_faster_without_experts_and_as_fast_with_them() -> None:
+    """By Megatron-Bridge's own tables; experts' products are the same kernels, and reach what
+    others do under either.
     """
-    plain = timed(MOE, **FOUR_NODES)
-    bridge = timed(MOE, **FOUR_NODES, speed={"stack": "megatron-bridge-26.06"})
-    assert bridge.parts.compute_seconds < 0.95 * plain.parts.compute_seconds
-    assert bridge.seconds.expected < plain.seconds.expected
+    software = {"stack": "megatron-bridge-26.06"}
+    assert timed(speed=software).seconds.expected < 0.96 * timed().seconds.expected
+    plain, bridge = timed(MOE, **FOUR_NODES), timed(MOE, **FOUR_NODES, speed=software)
+    assert bridge.seconds.expected == pytest.approx(plain.seconds.expected, rel=0.03)
     assert bridge.basis == "known_stack"
     job = plan(MOE, **FOUR_NODES)
     on = surroundings(job)

@@ -94,6 +94,39 @@ def test_gradients_that_are_not_overlapped_show() -> None:
     assert apart.parts.data_parallel_seconds > llama().parts.data_parallel_seconds
 
 
+NEMOTRON = {
+    "num_layers": 96,
+    "hidden_size": 18432,
+    "num_attention_heads": 96,
+    "num_query_groups": 8,
+    "ffn_hidden_size": 73728,
+    "activation_func": "squared_relu",
+    "vocab_size": 256000,
+    "position_embedding_type": "rope",
+}
+
+
+def nemotron(num_gpus: int, vpp: int | None) -> StepTime:
+    """Nemotron-4-340B on H100, with as many samples for each of any number of them."""
+    return timed(
+        {"spec": NEMOTRON},
+        "H100-80GB",
+        parallelism={"num_gpus": num_gpus, "tp": 8, "pp": 8, "vpp": vpp},
+        training={"micro_batch_size": 1, "global_batch_size": num_gpus // 4, "seq_length": 4096},
+        framework={"overlap_grad_reduce": True, "overlap_param_gather": True},
+    )
+
+
+def test_chunks_hide_what_data_parallel_ranks_exchange() -> None:
+    """In 12 chunks a rank it took 5 % longer on 2,048 GPUs than on 128
+    (NVIDIA/dgxc-benchmarking, v25.03, nemotron/README_340b.md). Without chunks the last micro-batch
+    alone hides what is exchanged.
+    """
+    few, many, whole = nemotron(128, 12), nemotron(2048, 12), nemotron(2048, None)
+    assert 1.0 < many.seconds.expected / few.seconds.expected < 1.07
+    assert many.parts.data_parallel_seconds < 0.2 * whole.parts.data_parallel_seconds
+
+
 def test_fsdp_gathers_for_every_micro_batch() -> None:
     job: dict[str, Any] = {"framework": {"name": "torchtitan"}, "parallelism": {"num_gpus": 64}}
     one, several = (
@@ -272,7 +305,7 @@ def test_the_host_knows_the_rows_of_experts_that_are_filled_up() -> None:
 
 def test_room_that_no_row_fills_takes_no_time() -> None:
     """DeepSeek-V3 on 256 GB300 in Megatron-Bridge 26.06 was told to take a fifth longer by it. Nor
-    does the host wait for rows, or launch the products of each expert.
+    does the host wait for rows, or launch the products of each expert, which then are one kernel.
     """
     hybrid = {"token_dispatcher_type": "flex", "flex_dispatcher_backend": "hybridep"}
     fused = {"framework": {"use_transformer_engine_op_fuser": True}}
@@ -280,7 +313,7 @@ def test_room_that_no_row_fills_takes_no_time() -> None:
         _changed(EXPERTS, SMALL, {"training": {"moe": hybrid | room}} | fused).parts
         for room in ({}, {"expert_rank_capacity_factor": 1.5})
     )
-    assert roomy.compute_seconds == as_they_come.compute_seconds
+    assert roomy.compute_seconds < as_they_come.compute_seconds
     assert roomy.expert_parallel_seconds == as_they_come.expert_parallel_seconds
     assert roomy.host_seconds < 0.1 * as_they_come.host_seconds
 

@@ -61,17 +61,18 @@ class GpuSpeed:
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
     """A framework as it runs, by name, and what it is. What its products, its grouped products of
-    experts, and its kernels that only move memory reach of what the GPU's best do, and whether its
-    attention is FlashAttention-2; seconds of the host for each operation of a layer, and of one
-    with experts, where it waits for the number of tokens that each has, and how many times as long
-    it takes for such a layer in pieces; whether the GPU waits for each launch
-    (CUDA_LAUNCH_BLOCKING); the shares of exchanges that it hides behind arithmetic, of tensor- and
-    expert-parallel ones more where a job has them overlapped. Of what data-parallel ranks exchange
-    a `floor` stays exposed, and no more is hidden than that share of the passes beside it:
-    gradients once a step (`data`), weights that are gathered for every pass (`gathered`). Its runs
-    were `compared` on GPUs of these reaches, some with weights gathered for every pass or none
-    (`gathers_compared`), and in 85 of 100 were no further from what is expected than by `spread`,
-    or by `spread_experts` where the model has experts.
+    experts, and its kernels that only move memory reach of what the GPU's best do, whether its
+    attention is FlashAttention-2 rather than the GPU's best kernel, and what it reaches of either;
+    seconds of the host for each operation of a layer, and of one with experts, where it waits for
+    the number of tokens that each has, and how many times as long it takes for such a layer in
+    pieces; whether the GPU waits for each launch (CUDA_LAUNCH_BLOCKING); the shares of exchanges
+    that it hides behind arithmetic, of tensor- and expert-parallel ones more where a job has them
+    overlapped. Of what data-parallel ranks exchange a `floor` stays exposed, and no more is hidden
+    than that share of the passes beside it: gradients once a step (`data`), weights that are
+    gathered for every pass (`gathered`). Its runs were `compared` on GPUs of these reaches, some
+    with weights gathered for every pass or none (`gathers_compared`), and in 85 of 100 were no
+    further from what is expected than by `spread`, or by `spread_experts` where the model has
+    experts.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Stack:
     grouped: float
     memory: float
     flash2: bool
+    attention: float
     scatters_sends: bool
     host_seconds: float
     expert_host_seconds: float

@@ -22,6 +22,12 @@ sizes are CUTLASS' usual ones; what they reach is assumed: small tiles read more
 FILL_SECONDS = 3.5e-6
 """In which a multiprocessor fills its pipeline, and writes a tile: about what its share of memory's
 bandwidth takes."""
+EXPERT_SECONDS = 3e-6
+"""What each matrix of a grouped product takes beside its tiles, where each is a kernel of its own:
+the median of 64 forwards and gradients of inputs that SimuMax measured on B200, of 20 to 256
+experts with 128 to 1,232 rows each. So, at the rate of that machine's other products, its 108
+grouped ones are 2 % off at the median (MooreThreads/SimuMax@4dcaae513ba7,
+configs/system/b200_bf16_ceperm.json, group_matmul)."""
 BF16 = 2
 FP32 = 4
 BYTE = 1
@@ -63,9 +69,9 @@ class Rates(NamedTuple):
     are any, of `narrow_bytes` an element, and of attention, whose softmax takes as long as so many
     features of a head, and whose products take so much of what they do in bf16
     (`attention_products`); bytes per second of memory. Casting an element to be narrow moves `cast`
-    bytes; products of experts reach `grouped` of others; where it `adds_apart`, a gradient of a
-    weight is written and read before it is added. Of products that were measured it has how much
-    longer they took.
+    bytes; products of experts reach `grouped` of others, and take `expert` seconds more for each
+    matrix; where it `adds_apart`, a gradient of a weight is written and read before it is added. Of
+    products that were measured it has how much longer they took.
     """
 
     bf16: float
@@ -78,6 +84,7 @@ class Rates(NamedTuple):
     memory: float
     multiprocessors: int
     grouped: float
+    expert: float
     adds_apart: bool
     bf16_measured: Measured
     narrow_measured: Measured
@@ -118,12 +125,13 @@ def rates(
         narrow,
         float(COPIES["nvfp4"]) if four else BYTE,
         0 if recipe is None else CASTS[recipe],
-        gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention),
+        gpu.bf16_flops * (reach.flash2 if stack.flash2 else reach.attention) * stack.attention,
         SOFTMAX_WIDTH_FLASH2 if stack.flash2 else reach.softmax_width,
         NARROW_ATTENTION if execution.narrow_attention and gpu.fp8_flops else 1.0,
         memory,
         gpu.multiprocessors,
         stack.grouped,
+        EXPERT_SECONDS if execution.launches_experts else 0.0,
         execution.adds_apart,
         measured("bf16", bf16, BF16),
         measured("fp4" if four else "fp8", narrow or bf16, BYTE),
@@ -142,9 +150,9 @@ def product_seconds(product: Product, rates: Rates, ep: int) -> tuple[float, flo
         peak, width, cast = rates.narrow, rates.narrow_bytes, rates.cast / rates.memory
         measured = rates.narrow_measured
     unit = peak * (rates.grouped if experts else 1) / rates.multiprocessors
-    waves = rates.multiprocessors / matrices
-    forward = tiled_seconds(each, features, inputs, unit, waves)
-    of_input = tiled_seconds(each, inputs, features, unit, waves)
+    waves, more = rates.multiprocessors / matrices, (matrices > 1) * matrices * rates.expert
+    forward = tiled_seconds(each, features, inputs, unit, waves) + more
+    of_input = tiled_seconds(each, inputs, features, unit, waves) + more
     of_weight = tiled_seconds(features, inputs, each, unit, waves)
     weights = matrices * inputs * features
     read, written = width * rows * inputs, BF16 * rows * features

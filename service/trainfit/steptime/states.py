@@ -5,6 +5,7 @@ from typing import NamedTuple
 from trainfit.catalog.speed import Stack
 from trainfit.estimator.frameworks.framework import StateTraffic
 from trainfit.estimator.local_parameters import Local
+from trainfit.resolve.plan import Pipeline
 from trainfit.steptime.links import Links
 
 
@@ -50,8 +51,22 @@ def exposed_each(seconds: float, beside: float, stack: Stack) -> float:
     return max(stack.gathered_floor * seconds, seconds - stack.gathered_hidden * beside)
 
 
-def exposed_once(seconds: float, beside: float, stack: Stack, *, overlapped: bool) -> float:
-    """Seconds of a step's exchange that its last backward and its first forward do not hide."""
+def exposed_once(
+    seconds: float, beside: float, stack: Stack, pipeline: Pipeline, *, overlapped: bool
+) -> float:
+    """Seconds of a step's exchange that its last backward and its first forward do not hide.
+
+    Where chunks are interleaved, gradients of a chunk are reduced while the last micro-batches, as
+    many as there are ranks, run backward through the chunks before it, and weights are gathered
+    likewise; the last chunk to be reduced, or the first to be gathered, is beside nothing. Source:
+    megatron/core/pipeline_parallel/schedules.py (forward_backward_pipelining_with_interleaving,
+    grad_sync_func and param_sync_func).
+    """
     if not overlapped:
         return seconds
-    return max(stack.data_floor * seconds, seconds - stack.data_hidden * beside)
+    exposed, window = stack.data_floor, beside
+    if pipeline.schedule == "interleaved":
+        alone = 1 / pipeline.vpp
+        exposed = max(exposed, alone)
+        window *= pipeline.microbatch_group_size * (1 - alone)
+    return max(exposed * seconds, seconds - stack.data_hidden * window)

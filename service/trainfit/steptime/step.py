@@ -126,7 +126,7 @@ def _added_up(
 
     def exposed(stage: StageCost, state: StateSeconds) -> float:
         beside = _passes(stage)
-        once = exposed_once(state.once, beside, stack, overlapped=traffic.overlapped)
+        once = exposed_once(state.once, beside, stack, pipeline, overlapped=traffic.overlapped)
         return m * exposed_each(state.each, beside, stack) + once
 
     cost = slowest.cost

@@ -152,4 +152,39 @@ def _experts(step: TransformerEngine, x: Tensor, block: Experts, kept_rows: int)
     step.activation(
         "experts_activation", projected, y, *kept, gated=block.gated, clamped=block.clamped
     )
-    return step.grouped_linear("experts_fc2", y, output, experts)
+    step.grouped_linear("experts_fc2", y, output, experts)
+    if block.bias and not by.use_transformer_engine_op_fuser:
+        return _with_bias(step, output)
+    return output
+
+
+def _with_bias(step: TransformerEngine, rows: Tensor) -> Tensor:
+    """The bias of fc2, by the routing probability of each row, added to the rows of one expert
+    after the other, which are joined again: in fp32, as probabilities are. Source: experts.py
+    (TEGroupedMLP._apply_bias).
+    """
+    width = step.run.routing.probability_bytes
+    weighted, summed, joined = (
+        step.tensor(name, *rows.shape, width=width)
+        for name in ("weighted bias", "rows with bias", "joined rows")
+    )
+    gradient = step.tensor("gradient of joined rows", *rows.shape, width=width)
+    of_rows, of_biases, of_weights = (
+        step.gradient(rows),
+        step.tensor("gradient of bias by row", *rows.shape, width=width),
+        step.tensor("gradient of probability by feature", *rows.shape, width=width),
+    )
+    output = step.tensor("output with bias", *rows.shape)
+    step.operation("experts_bias", borrows=(weighted,), backward=(gradient, of_biases))
+    step.operation("experts_bias_by_row", backward=(gradient, of_weights))
+    step.operation(
+        "experts_bias_added",
+        borrows=(weighted, summed),
+        backward=(gradient, of_rows),
+        reads=(rows,),
+    )
+    step.operation("experts_bias_joined", borrows=(summed, joined))
+    step.operation(
+        "experts_bias_cast", makes=(output,), borrows=(joined,), backward=(gradient, of_rows)
+    )
+    return output
