@@ -2,8 +2,8 @@
 FILE`.
 
 Both are timed as the service times them under the recipe's release. A search has the model, the
-GPUs, the batch and the precision of a recipe of Megatron-Bridge, and all of its layout open. It
-takes some minutes.
+GPUs, the batch and the precision of a recipe of Megatron-Bridge, and all of its layout open; where
+the recipe surely fits it asks for layouts that do. It takes some minutes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from tests.accuracy.constants import Run, runs_of
 from tests.accuracy.throughput import job_of
+from trainfit import fit_check
 from trainfit.questions.search import in_words, searched
 from trainfit.specs.job import Job
 from trainfit.specs.search import SearchRequest
@@ -69,7 +70,8 @@ def _opened(job: Job, run: Run) -> SearchRequest:
         name: value for name, value in asked["training"].items() if name not in STEPPED
     }
     asked["speed"] = {"stack": run.on.stack.name}
-    return SearchRequest.model_validate(asked | {"accept": "tight"})
+    accept = "fits" if fit_check(job.model_dump(exclude_unset=True)).verdict == "fits" else "tight"
+    return SearchRequest.model_validate(asked | {"accept": accept})
 
 
 def main() -> None:
