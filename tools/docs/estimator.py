@@ -151,14 +151,16 @@ class Constant(NamedTuple):
 def constants(module: ModuleType) -> list[Constant]:
     """The constants that a module defines, in its order."""
     found: list[Constant] = []
+    follows = False
     for node in ast.parse(inspect.getsource(module)).body:
         target = node.targets[0] if isinstance(node, ast.Assign) else None
         target = node.target if isinstance(node, ast.AnnAssign) else target
         if isinstance(target, ast.Name):
             if target.id.isupper():
                 found.append(Constant(target.id, getattr(module, target.id), ""))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and found:
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and follows:
             found[-1] = found[-1]._replace(about=inspect.cleandoc(str(node.value.value)))
+        follows = isinstance(target, ast.Name) and target.id.isupper()
     return found
 
 
