@@ -156,6 +156,7 @@ WITHOUT_A_ROW = {
     "internvl_chat": "its class stands in the model's repository; tests/catalog counts checkpoints",
     "kimi_k3": "its class stands in the model's repository; tests/catalog counts its checkpoint",
     "kimi_vl": "its class stands in the model's repository; tests/catalog counts its checkpoint",
+    "minicpmv": "its class stands in the model's repository; tests/catalog counts its checkpoint",
     "mimo": "its class stands in the model's repository; it is Qwen2's, of which there are rows",
 }
 """Types of which no model was counted, and why not."""

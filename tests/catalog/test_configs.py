@@ -277,6 +277,7 @@ def test_a_name_of_models_of_several_shapes_is_nobodys() -> None:
         ("OpenGVLab/InternVL3_5-8B-HF", 8_528_318_464),
         ("microsoft/Phi-3.5-vision-instruct", 4_146_621_440),
         ("nvidia/Llama-3_3-Nemotron-Super-49B-v1", 49_867_145_216),
+        ("openbmb/MiniCPM-V-2_6", 8_099_175_152),
         ("openlm-research/open_llama_3b", 3_426_473_600),
         ("Qwen/CodeQwen1.5-7B", 7_250_284_544),
         ("Qwen/Qwen-14B", 14_167_290_880),

@@ -925,6 +925,7 @@ FAMILIES: Mapping[str, Family] = {
     "minicpm": Family("minicpm", AS_LLAMA),
     "minicpm3": Family("minicpm", AS_LLAMA),
     "minicpm_ocr": Family("multimodal.minicpm", OF_ITS_TEXT),
+    "minicpmv": Family("multimodal.minicpm", OF_ITS_TEXT),
     "minicpmv4_6": Family("multimodal.minicpm", OF_ITS_TEXT),
     "minicpmv4_7": Family("multimodal.minicpm", OF_ITS_TEXT),
     "minimax": Family("minimax", Implementation(ep_plan=True)),
