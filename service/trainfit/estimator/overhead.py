@@ -14,13 +14,13 @@ from trainfit.specs.framework import FrameworkName
 
 MIB = 2**20
 
+KernelLoading = Literal["lazy", "eager"]
+"""Whether the kernels of a process are loaded when they are first run, or all at its start."""
+
 SLACK_PERCENT = Interval(0, 4, 10)
 """Reserved above allocated in runs with fixed shapes: 1.007 to 1.075, median 1.04, on 8 B200."""
 SLACK_PERCENT_EXPANDABLE = Interval(0, 1, 4)
 """Segments that grow on demand leave at most a part of a 20 MiB page each."""
-
-KernelLoading = Literal["lazy", "eager"]
-"""Whether the kernels of a process are loaded when they are first run, or all at its start."""
 
 CONTEXT = Interval(500 * MIB, 700 * MIB, 1_200 * MIB)
 """CUDA context with lazily loaded kernels: 0.49 to 0.70 GiB bare, up to 1.14 in a full stack."""
