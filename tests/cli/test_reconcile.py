@@ -45,11 +45,19 @@ def test_what_a_full_memory_had_is_not_off_by_what_it_lacked(run: Run, log: Path
     assert re.search(r"device 0 >= 78\.0 [\d.]+ [\d.]+–[\d.]+ agrees", told), told
 
 
-def test_what_nothing_explains_is_said_so(run: Run, log: Path) -> None:
-    log.write_text(
-        "[Rank 0] (after 3 iterations) memory (MB) | allocated: 900.00 | max allocated: 950.00"
-    )
-    assert "is this the job that ran?" in " ".join(run(f"reconcile {JOB} --log {log}").out.split())
+@pytest.mark.parametrize(
+    ("figures", "words"),
+    [
+        ("allocated: 900.00 | max allocated: 950.00", "is this the job that ran?"),
+        (
+            "allocated: 35400.00 | max allocated: 54000.00 | max reserved: 71000.00",
+            "tensors are as",
+        ),
+    ],
+)
+def test_what_nothing_explains_is_said_so(run: Run, log: Path, figures: str, words: str) -> None:
+    log.write_text(f"[Rank 0] (after 3 iterations) memory (MB) | {figures}")
+    assert words in " ".join(run(f"reconcile {JOB} --log {log}").out.split())
 
 
 def test_json_is_what_http_answers(run: Run, log: Path) -> None:

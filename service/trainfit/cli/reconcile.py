@@ -38,6 +38,9 @@ UNEXPLAINED = (
     "no other micro-batch, length, layout, recomputation, kernel, loss, precision or optimizer "
     "leaves half of the difference or less: is this the job that ran?"
 )
+BESIDE_TENSORS = (
+    "tensors are as expected: the difference lies in what the allocator caches or outside PyTorch"
+)
 FORMAT = Parameter(name="--log-format", help="What alone is read of logs. Unset: all formats.")
 JSON = Parameter(name="--json", negative=(), show_default=False, help="Print what HTTP answers.")
 
@@ -86,10 +89,8 @@ def _tables(answer: ReconcileAnswer) -> Iterator[Table]:
     if answer.snapshot is not None:
         yield _recorded(answer.snapshot)
     lines = [(plain(each.id), each.message) for each in answer.findings]
-    if not answer.explanations and any(
-        each.verdict in ("above", "below") for each in answer.comparisons
-    ):
-        lines.append(("unexplained", UNEXPLAINED))
+    if not answer.explanations and any(_is_off(each) for each in answer.comparisons):
+        lines.append(("unexplained", _unexplained(answer.comparisons)))
     coverage = answer.coverage
     seen = f"pipeline ranks {ranges(coverage.pp_ranks)}" if coverage.pp_ranks else "none"
     if not coverage.binding_seen:
@@ -99,6 +100,17 @@ def _tables(answer: ReconcileAnswer) -> Iterator[Table]:
         (f"not read: {each.source.name}:{each.source.line}", each.why) for each in answer.unread
     ]
     yield labelled(lines)
+
+
+def _is_off(found: ComparedFigure) -> bool:
+    return found.verdict in ("above", "below")
+
+
+def _unexplained(found: Sequence[ComparedFigure]) -> str:
+    """What is said where nothing explains the figures."""
+    tensors = [each for each in found if each.quantity in ("resident", "allocated")]
+    as_expected = any(each.verdict == "within" for each in tensors)
+    return BESIDE_TENSORS if as_expected and not any(map(_is_off, tensors)) else UNEXPLAINED
 
 
 def _compared(found: Sequence[ComparedFigure]) -> Table:
