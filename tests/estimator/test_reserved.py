@@ -330,3 +330,49 @@ def test_without_requests_the_bounds_take_in_what_the_allocator_is_asked_for() -
     assert rounded.expected == whole.expected == plain.expected
     assert 17 / 16 * plain.high * 0.95 < rounded.high < 17 / 16 * plain.high
     assert 128 * GIB < whole.high < 131 * GIB
+
+
+def padded(**lengths: Any) -> dict[str, Any]:
+    return {"micro_batch_size": 2, "seq_length": 2048, "lengths": lengths}
+
+
+def test_lengths_that_differ_leave_blocks_that_serve_no_longer_ones() -> None:
+    alike = estimated(training=padded() | {"lengths": None}).stages[0]
+    unknown, short, first = (
+        estimated(training=padded(**told)).stages[0]
+        for told in ({}, {"mean": 256}, {"group_by_length": True})
+    )
+    for differing in (unknown, short, first):
+        assert differing.allocated_bytes == alike.allocated_bytes
+        assert differing.reserved_bytes.low == alike.reserved_bytes.low
+    assert unknown.reserved_bytes.expected > alike.reserved_bytes.high
+    assert unknown.reserved_bytes.high > short.reserved_bytes.high > alike.reserved_bytes.high
+    assert first.reserved_bytes.expected < 1.01 * alike.reserved_bytes.expected
+
+
+def test_segments_that_grow_serve_every_length() -> None:
+    alike, differing = (
+        estimated(training=padded() | lengths, framework={"expandable_segments": True}).stages[0]
+        for lengths in ({"lengths": None}, {})
+    )
+    assert differing.reserved_bytes == alike.reserved_bytes
+
+
+def test_a_card_with_room_for_the_longest_has_room_for_all_lengths() -> None:
+    alike = estimated(training=padded() | {"lengths": None}).stages[0].device_bytes
+    stage = estimated(alike.high / GIB + 2, training=padded()).stages[0]
+    assert stage.cache_releases == "once"
+    assert alike.high < stage.device_bytes.high <= alike.high + 2 * GIB
+
+
+@pytest.mark.parametrize("gpu_gib", [0, 80])
+def test_without_requests_lengths_that_differ_have_a_bound(gpu_gib: int) -> None:
+    """Of a model whose requests are not known, by a share of its activations."""
+    alike, differing = (
+        estimated(gpu_gib, training=padded() | lengths, framework={"compile": True}).stages[0]
+        for lengths in ({"lengths": None}, {})
+    )
+    assert differing.reserved_basis == "ratio"
+    assert differing.reserved_bytes.high > alike.reserved_bytes.high
+    if gpu_gib:
+        assert differing.device_bytes.high <= gpu_gib * GIB

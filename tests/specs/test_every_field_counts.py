@@ -220,6 +220,7 @@ JOBS = [
     transformers(DENSE, ZERO_1, {"num_microbatches": 1}),
     transformers(DENSE, EIGHT, {"attention": {"backend": "eager"}}),
     transformers(WIDE, {"num_gpus": 1}, {"peft": LORA}),
+    transformers(WIDE, {"num_gpus": 1}, {"lengths": {}}, {"compile": True}),
     transformers(
         WIDE,
         {"num_gpus": 1},

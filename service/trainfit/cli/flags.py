@@ -26,6 +26,7 @@ from trainfit.specs.part import Part
 from trainfit.specs.peft import Lora, PrefixTuning, PromptTuning, PTuning
 from trainfit.specs.training import (
     AttentionOptions,
+    Lengths,
     MoeOptions,
     MtpOptions,
     Optimizer,
@@ -57,6 +58,7 @@ SECTIONS = (
     Section("An architecture in place of MODEL", ARCHITECTURE, TransformerConfig),
     Section("Parallelism", "/parallelism", Parallelism),
     Section("Training", "/training", Training),
+    Section("Training", "/training/lengths", Lengths, "lengths_"),
     Section("Recompute", "/training/recompute", Recompute, "recompute_"),
     Section("Optimizer", "/training/optimizer", Optimizer, "optimizer_"),
     Section("Attention and loss", "/training/attention", AttentionOptions, "attention_"),
@@ -74,6 +76,8 @@ SECTIONS = (
 
 NAMES = {
     "/training/recompute/distribute_saved_activations": ("distribute_saved_activations",),
+    "/training/lengths/pad_to_multiple_of": ("pad_to_multiple_of",),
+    "/training/lengths/group_by_length": ("group_by_length",),
     "/training/optimizer/name": ("optimizer",),
     "/training/optimizer/exp_avg_dtype": ("exp_avg_dtype",),
     "/training/optimizer/exp_avg_sq_dtype": ("exp_avg_sq_dtype",),

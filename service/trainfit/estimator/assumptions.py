@@ -18,6 +18,9 @@ OF_ANY_FRAMEWORK: Mapping[str, str] = {
     "experts_implementation grouped_mm, torchtitan's use_grouped_mm).",
     "balanced-routing": "Every expert receives the same number of rows, times imbalance_factor.",
     "fixed-shapes": "Every micro-batch has the same shape.",
+    "lengths-differ": "Micro-batches are as long as their longest sample, of which one has "
+    "seq_length: blocks of shorter ones stay in the allocator's cache, of lengths as "
+    "training.lengths tells them.",
     "first-order-recurrence": "Of mixers that are linear in the sequence only the wide tensors are "
     "counted.",
     "weights-only-blocks": "Some parts are known by their weights; the activations that they make "
@@ -95,7 +98,8 @@ def assumptions_of(
         "later-step": "later-step" in of_framework,
         "grouped-experts": "grouped-experts" in of_framework and experts,
         "balanced-routing": "balanced-routing" in of_framework and experts,
-        "fixed-shapes": True,
+        "fixed-shapes": plan.batch.spread is None,
+        "lengths-differ": plan.batch.spread is not None,
         "first-order-recurrence": any(isinstance(b, Recurrence) for b in blocks),
         "weights-only-blocks": bool(uncounted),
         "encoder-on-first-stage": plan.model.encoder_parameters > 0,

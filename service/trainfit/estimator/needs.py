@@ -86,7 +86,7 @@ def stages_of(
     replays = memo.within(_replayed, plan, ranks, stray, limit_bytes) if replay else NOT_REPLAYED
     calibration, own = overhead.calibration_of(plan), own_replays(plan)
     outside = outside_of(plan)
-    odd = overhead.odd_blocks(plan, outside)
+    odd = overhead.odd_blocks(plan, outside), overhead.outgrown_blocks(plan, outside)
     stages = memo.within(_stages, ranks, stray, replays, grows, odd, calibration, own, outside)
     if calibration is None:
         return list(stages)
@@ -164,7 +164,7 @@ def _stages(
     stray: int,
     replays: ReservedByRank,
     expandable_segments: bool | None,
-    odd: overhead.OddBlocks,
+    odd: tuple[overhead.OddBlocks, overhead.OutgrownBlocks | None],
     calibration: Calibration | None,
     own_permille: overhead.Permille | None,
     outside: Interval,
@@ -178,7 +178,10 @@ def _stages(
         releases: CacheReleases = "none"
         if replayed is None:
             slack = overhead.slack(tensors, rank.cached, calibration, expandable_segments)
-            slack = odd.beside(slack, tensors)
+            rounded, outgrown = odd
+            slack = rounded.beside(slack, tensors)
+            if outgrown is not None:
+                slack = outgrown.beside(slack, tensors, rank.activations + rank.workspace)
         else:
             slack, basis = replayed.beyond(allocated, number), "replayed"
             releases = replayed.reservation.releases

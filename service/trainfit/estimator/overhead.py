@@ -3,6 +3,7 @@
 These are not derived but taken from published runs (docs/assumptions.md), so each is an interval.
 """
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 from typing import Literal, NamedTuple
@@ -113,6 +114,48 @@ def odd_blocks(plan: Plan, outside: Interval) -> OddBlocks:
     parts = [each for each in framework.roundup_power2_divisions if each > 1]
     room = plan.gpu.memory_bytes - outside.high if framework.max_split_size_bytes else 0
     return OddBlocks(min(parts, default=0), max(0, room))
+
+
+class OutgrownBlocks(NamedTuple):
+    """Blocks that no longer micro-batch finds room in: those of `usual`, and of at most `most`
+    micro-batches of the longest length, until they fill `room_bytes` of the GPU and the cache is
+    given back; None where it has no bytes.
+    """
+
+    usual: float
+    most: float
+    room_bytes: int | None
+
+    def beside(self, slack: Interval, allocated: Interval, activations: int) -> Interval:
+        """What is reserved above what is allocated with these, where a ratio says so much of
+        micro-batches that are alike.
+        """
+        left = sys.maxsize
+        if self.room_bytes is not None:
+            left = max(0, self.room_bytes - allocated.high - slack.high)
+        kept = activations * KEPT_PERCENT // 100
+        expected, high = (min(left, int(count * kept)) for count in (self.usual, self.most))
+        return Interval(slack.low, slack.expected + expected, slack.high + high)
+
+
+KEPT_PERCENT = 50
+"""Of the activations of a micro-batch what a longer one cannot be given, and buys anew: 40 to 60 in
+replays of adapters, of all weights and of quantised ones, whose other blocks it finds merged."""
+
+
+def outgrown_blocks(plan: Plan, outside: Interval) -> OutgrownBlocks | None:
+    """Of a plan whose GPU has so much outside PyTorch; None where all micro-batches are alike or
+    addresses grow, which serve every size.
+    """
+    spread = plan.batch.spread
+    if spread is None or grows_segments(plan):
+        return None
+    room = plan.gpu.memory_bytes - outside.high if plan.gpu.memory_bytes else None
+    usual, most = (
+        sum(order[: order.index(spread.longest)]) / spread.longest
+        for order in (spread.usual(), spread.worst())
+    )
+    return OutgrownBlocks(usual, most, room)
 
 
 class Permille(NamedTuple):

@@ -25,8 +25,8 @@ from trainfit.estimator.frameworks.framework import Alike
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.estimator.overhead import context, grows_segments
 from trainfit.estimator.results import CacheReleases, Interval, TooMuchError
-from trainfit.estimator.trace.recorder import Trace
-from trainfit.resolve.plan import Plan
+from trainfit.estimator.trace.recorder import Trace, TracePart
+from trainfit.resolve.plan import LengthSpread, Plan
 
 MOST_SHARES = 4
 """Shares of states whose requests are replayed."""
@@ -95,7 +95,9 @@ def reservations(
     groups = sorted(groups, key=lambda group: -allocated[group.ranks[0]].expected)
     usual, *others = ways(plan)
     every = [settings for way in (usual, *others) for settings in way]
-    strayed = _strayed(groups[0], every)
+    # Addresses that grow serve every size.
+    caching = [settings for settings in every if not settings.expandable_segments]
+    strayed = _strayed(groups[0], caching)
     found: dict[int, list[ReplayedTrace]] = {}
     asked = 0
     for turn in range(MOST_SHARES):
@@ -124,11 +126,24 @@ def reservations(
             low, high = most.expected - below, max(most.high, most.expected + above)
             most = most._replace(low=low, high=high)
         low = min(most.low, *[one.after_later for one in each])
+        room = plan.gpu.memory_bytes - outside.high - stray if plan.gpu.memory_bytes else None
+        varied = None
+        if plan.batch.spread is not None and caching:
+            share = _spread(groups[number].shares)[each.index(asked_most)]
+            varied = _varied(groups[number], share, plan.batch.spread)
+        if varied is not None:
+            most = _of_any_length(most, varied, caching[0], room)
         high = max(most.high, asked_most.recorded.peak_bytes + strayed)
-        settling = most.releases == "none" and not strayed and asked_most.recorded.graphs is None
-        if plan.gpu.memory_bytes and settling:
-            room = plan.gpu.memory_bytes - outside.high - stray
-            if _settles(asked_most.recorded, every, room, high):
+        # Lengths that differ let go of the cache when a new longest comes, and seldom after that.
+        settled: tuple[CacheReleases, ...] = ("none",) if varied is None else ("none", "once")
+        settling = most.releases in settled and not strayed and asked_most.recorded.graphs is None
+        if room is not None and settling:
+            alike = RequestedRun(asked_most.recorded.steps, asked_most.recorded.recurring)
+            if (
+                asked_most.recorded.peak_bytes <= room < high
+                and _settles(alike, every, room)
+                and (varied is None or _settles(varied.worst, caching[:1], room))
+            ):
                 high = max(room, most.expected - stray)
         result.update(dict.fromkeys(ranks, Replayed(first, most._replace(low=low, high=high))))
     return result
@@ -141,14 +156,13 @@ def _stray(allocated: Interval) -> int:
     return allocated.high - allocated.expected
 
 
-def _strayed(group: Alike, every: Sequence[Settings]) -> int:
+def _strayed(group: Alike, caching: Sequence[Settings]) -> int:
     """The most that is reserved beyond what is allocated where experts take whatever is routed to
-    them: blocks of sizes that do not recur. Addresses that grow serve every size.
+    them: blocks of sizes that do not recur.
     """
-    settings = next((each for each in every if not each.expandable_segments), None)
-    if group.uneven is None or settings is None:
+    if group.uneven is None or not caching:
         return 0
-    asked = _asked(settings, *group.uneven(group.shares[-1], 0).steps)
+    asked = _asked(caching[0], *group.uneven(group.shares[-1], 0).steps)
     return asked.peak_reserved_bytes - asked.peak_allocated_bytes
 
 
@@ -226,7 +240,8 @@ def _reservation(
     room = room_of(plan)
     if room is not None and recorded.peak_bytes <= room < expected:
         try:
-            steady = [_steady(recorded, each, room) for each in (usual, *others)]
+            run = RequestedRun(recorded.steps, recorded.recurring)
+            steady = [_steady(run, each, room) for each in (usual, *others)]
         except OutOfMemoryError:
             pass  # Not even without a cache there is room.
         else:
@@ -248,28 +263,85 @@ def _crowded(recorded: Trace, settings: Settings, nbytes: int, largest: Allocate
     return allocator.peak_reserved_bytes
 
 
-def _settles(recorded: Trace, releases: Sequence[Settings], room: int, most: int) -> bool:
-    """Whether a GPU with so much room, which is less than the most that may be reserved, holds the
-    requests once the cache has gone, and need not let go of it at every step.
+class RequestedRun(NamedTuple):
+    """Steps that are asked for in turn, and what goes on and on behind them."""
+
+    steps: Sequence[Sequence[Request]]
+    recurring: Sequence[Request]
+
+
+class VariedRuns(NamedTuple):
+    """Runs over micro-batches of lengths that differ, as they usually do and at worst."""
+
+    usual: RequestedRun
+    worst: RequestedRun
+
+
+def _varied(group: Alike, share: int, spread: LengthSpread) -> VariedRuns | None:
+    """What a rank asks for where lengths differ."""
+    if group.long is None:
+        return None
+    orders = spread.usual(), spread.worst()
+    traces = {tokens: group.long(share, tokens) for order in orders for tokens in order}
+    behind = [traces[min(traces)].later, traces[spread.longest].later]
+
+    def run(lengths: Sequence[int]) -> RequestedRun:
+        first = traces[lengths[0]]
+        later = [traces[tokens].later for tokens in lengths]
+        return RequestedRun((first.loaded, first.first, *later), TracePart.joined(*behind))
+
+    return VariedRuns(*map(run, orders))
+
+
+def _of_any_length(
+    most: Reservation, varied: VariedRuns, settings: Settings, room: int | None
+) -> Reservation:
+    """What is reserved where lengths differ. A GPU with room for the longest that has none for the
+    cache of all gives that back when a new longest comes.
     """
-    if not recorded.peak_bytes <= room < most:
-        return False
+    expected = _asked(settings, *varied.usual.steps).peak_reserved_bytes
+    high = max(most.high, expected, _asked(settings, *varied.worst.steps).peak_reserved_bytes)
+    releases = most.releases
+    if room is not None and most.expected <= room < expected:
+        try:
+            allocator, releases = _kept_to(varied.usual, settings, room)
+        except OutOfMemoryError:
+            pass  # As with one length, where not even without a cache there is room.
+        else:
+            expected = allocator.peak_reserved_bytes
+    return Reservation(most.low, max(most.expected, expected), high, releases)
+
+
+def _settles(run: RequestedRun, releases: Sequence[Settings], room: int) -> bool:
+    """Whether a GPU with so much room holds the requests once the cache has gone, and need not let
+    go of it at every step.
+    """
     try:
-        return all(_steady(recorded, each, room)[1] == "once" for each in releases)
+        return all(_kept_to(run, each, room)[1] == "once" for each in releases)
     except OutOfMemoryError:
         return False
 
 
-def _steady(recorded: Trace, settings: Settings, room: int) -> tuple[int, CacheReleases]:
+def _steady(run: RequestedRun, settings: Settings, room: int) -> tuple[int, CacheReleases]:
     """The most that a step reserves on a GPU with so much room once it has had to release, and
     whether it has to again.
     """
-    allocator = _asked(settings, *recorded.steps, room=room)
+    allocator, releases = _kept_to(run, settings, room, afresh=True)
+    return allocator.peak_reserved_bytes, releases
+
+
+def _kept_to(
+    run: RequestedRun, settings: Settings, room: int, *, afresh: bool = False
+) -> tuple[CachingAllocator, CacheReleases]:
+    """The allocator of a GPU with so much room behind a run whose steps had to release, and whether
+    what goes on has to again. Peaks are those of all, or `afresh` of what goes on.
+    """
+    allocator = _asked(settings, *run.steps, room=room)
     before = allocator.retries
-    allocator.reset_peaks()
-    replay(allocator, recorded.recurring)
-    again = allocator.retries > before
-    return allocator.peak_reserved_bytes, "every_step" if again else "once"
+    if afresh:
+        allocator.reset_peaks()
+    replay(allocator, run.recurring)
+    return allocator, "every_step" if allocator.retries > before else "once"
 
 
 def _asked(

@@ -4,9 +4,10 @@ from math import ceil
 
 from trainfit.resolve.findings import Findings, put
 from trainfit.resolve.framework import Conventions
-from trainfit.resolve.plan import Layout, MicroBatches
+from trainfit.resolve.plan import Layout, LengthSpread, MicroBatches
 from trainfit.specs.architecture import ModelSpec
 from trainfit.specs.job import Job
+from trainfit.specs.training import Lengths
 
 
 def resolve_batch(
@@ -40,7 +41,38 @@ def resolve_batch(
     if count is None:
         single = layout.pipeline.pp == 1 and not conventions.accumulates
         count = 1 if single else steady_microbatches(layout)
-    return MicroBatches(size, count, training.seq_length, training.image_tokens)
+    longest = training.seq_length
+    spread = _spread(training.lengths, size, longest, findings)
+    return MicroBatches(size, count, longest, training.image_tokens, spread)
+
+
+def _spread(
+    lengths: Lengths | None, samples: int, longest: int, findings: Findings
+) -> LengthSpread | None:
+    """What is known of lengths, where these differ."""
+    if lengths is None:
+        return None
+    quantiles, where = lengths.quantiles, "/training/lengths"
+    if lengths.mean is not None and quantiles:
+        message = "a mean and quantiles say the same thing twice"
+        findings.add(f"{where}/mean", "conflict", message, put(f"{where}/mean", None))
+    if list(quantiles) != sorted(quantiles):
+        message = "quantiles ascend"
+        findings.add(
+            f"{where}/quantiles", "conflict", message, put(f"{where}/quantiles", sorted(quantiles))
+        )
+    said = max((lengths.mean or 0, *quantiles))
+    if said > longest:
+        message = f"no sample is longer than seq_length, {longest}"
+        findings.add(where, "conflict", message, put("/training/seq_length", said))
+    return LengthSpread(
+        longest=longest,
+        samples=1 if lengths.group_by_length else samples,
+        mean=lengths.mean,
+        quantiles=tuple(quantiles),
+        multiple=lengths.pad_to_multiple_of,
+        longest_first=lengths.group_by_length,
+    )
 
 
 def check_images(job: Job, model: ModelSpec, findings: Findings, *, followed: bool) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from math import ceil, floor, log
 from typing import Any, Literal
 
 from trainfit.specs.architecture import ModelSpec
@@ -88,16 +89,76 @@ class Layout:
     """Whether they share what linears of a tower of images or sounds multiply with."""
 
 
+USUAL = 4
+"""New longest micro-batches before the longest of all in a run of some hundred steps: each takes
+half of what is left above the one before, on average."""
+MOST = 7
+"""The same in a run that sees more of them, each of which takes a third."""
+
+
+@dataclass(frozen=True, slots=True)
+class LengthSpread:
+    """What is known of the lengths of samples, of which the longest decides over so many `samples`
+    of a micro-batch: their `mean`, `quantiles` that part them evenly, or nothing. Micro-batches
+    have a `multiple` of tokens, but for the `longest`, which may come first of all.
+
+    Of a distribution no more is taken for known than was said: with a mean alone, the one of the
+    most entropy that has it (exponential), with neither, any length alike (uniform). No chance is
+    in it: a job has one answer.
+    """
+
+    longest: int
+    samples: int
+    mean: int | None
+    quantiles: tuple[int, ...]
+    multiple: int
+    longest_first: bool
+
+    def usual(self) -> tuple[int, ...]:
+        """Micro-batches of a shuffled run that decide what its allocator caches: each is longer
+        than all before it, up to the longest, so that no block that is free is large enough. Where
+        the longest comes first there are none, and some that are shorter come behind it.
+        """
+        return self._up_to_longest(1 / 2, USUAL)
+
+    def worst(self) -> tuple[int, ...]:
+        """The same of a run that finds the longest late."""
+        return self._up_to_longest(2 / 3, MOST)
+
+    def _up_to_longest(self, left: float, count: int) -> tuple[int, ...]:
+        lengths = [self.within(1 - left**number) for number in range(1, count + 1)]
+        ordered = (self.longest, *lengths) if self.longest_first else (*lengths, self.longest)
+        return tuple(dict.fromkeys(ordered))
+
+    def within(self, share: float) -> int:
+        """The length that so large a share of micro-batches keeps within; below 1."""
+        of_samples = share ** (1 / self.samples)
+        tokens = self._of_samples(of_samples)
+        padded = ceil(max(1.0, tokens) / self.multiple) * self.multiple
+        return min(self.longest, padded)
+
+    def _of_samples(self, share: float) -> float:
+        """The same of single samples."""
+        if self.mean is not None:
+            return -self.mean * log(1 - share)
+        marks = (0, *self.quantiles, self.longest)
+        place = share * (len(marks) - 1)
+        below = min(floor(place), len(marks) - 2)
+        return marks[below] + (place - below) * (marks[below + 1] - marks[below])
+
+
 @dataclass(frozen=True, slots=True)
 class MicroBatches:
     """One step: micro-batches of `micro_batch_size` samples of `seq_length` tokens, of which
-    `image_tokens` stand for images; None where that is not known.
+    `image_tokens` stand for images; None where that is not known. Where lengths differ, `spread`
+    tells how, and these are the longest.
     """
 
     micro_batch_size: int
     num_microbatches: int
     seq_length: int
     image_tokens: int | None = None
+    spread: LengthSpread | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from trainfit.specs.honoured import (
 from trainfit.specs.loss import Loss
 from trainfit.specs.optimizers import OPTIMIZERS, Implementation, OptimizerName
 from trainfit.specs.parallelism import NOT_IN_NANOTRON
-from trainfit.specs.part import LayerCount, Part, Probability
+from trainfit.specs.part import LayerCount, Part, Probability, TokenCount
 from trainfit.specs.peft import Names, Peft
 from trainfit.specs.precision import Dtype, Precision, PrecisionPreset
 
@@ -252,6 +252,31 @@ class MtpOptions(Part):
     )
 
 
+class Lengths(Part):
+    """How long samples are that are neither packed nor all padded to seq_length: a micro-batch is
+    as long as the longest of its samples.
+    """
+
+    mean: TokenCount | None = Field(
+        None,
+        description="Tokens of a sample on average; how they spread about it is not known, but "
+        "that seq_length cuts them. Instead of quantiles.",
+    )
+    quantiles: Annotated[tuple[TokenCount, ...], Field(strict=False, max_length=127)] = Field(
+        (),
+        description="Lengths in ascending order that part samples into groups of one size: the "
+        "median alone, three quartiles, nine deciles. With neither, any length is as likely.",
+    )
+    pad_to_multiple_of: TokenCount = Field(
+        1, description="Tokens to a multiple of which a micro-batch is padded."
+    )
+    group_by_length: bool = Field(
+        False,
+        description="Samples of about one length are put together, and the longest come first, as "
+        "with Trainer's group_by_length.",
+    )
+
+
 ImageTokens = Annotated[int, Field(ge=0, le=16_777_216)]
 
 
@@ -270,7 +295,12 @@ class Training(Part):
         "enough to fill the pipeline.",
     )
     seq_length: Annotated[int, Field(ge=1, le=16_777_216)] = Field(
-        4096, description="Tokens of one sample (s)."
+        4096, description="Tokens of one sample (s); of the longest, where lengths differ."
+    )
+    lengths: Annotated[Lengths | None, OF_TRANSFORMERS] = Field(
+        None,
+        description="Unset: every sample has seq_length, packed or padded to it. {}: samples are "
+        "padded to the longest of their micro-batch, and nobody knows how long they are.",
     )
     precision: PrecisionPreset | Precision = Field(
         "bf16",

@@ -238,6 +238,7 @@ def test_what_torchtitan_cannot_say_is_refused_by_name(parts: Part, pointer: str
 
 OTHER: dict[str, Any] = {
     "image_tokens": 8,
+    "lengths": {},
     "attention/backend": "eager",
     "attention/dropout": 0.1,
     "attention/repeats_kv": True,

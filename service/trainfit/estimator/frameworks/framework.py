@@ -43,13 +43,15 @@ class Costs(NamedTuple):
 class Alike(NamedTuple):
     """Pipeline `ranks` that ask for the same, or for less than the first of them, and the trace of
     that one. It rests on which of the `shares` of states a rank has. `uneven`, where experts take
-    whatever is routed to them, is its trace as one of many draws has it.
+    whatever is routed to them, is its trace as one of many draws has it; `long`, where lengths of
+    samples differ, that of micro-batches of so many tokens a sample.
     """
 
     ranks: tuple[int, ...]
     shares: Sequence[int]
     trace: Callable[[int], Trace]
     uneven: Callable[[int, int], Trace] | None = None
+    long: Callable[[int, int], Trace] | None = None
 
 
 class StateTraffic(NamedTuple):

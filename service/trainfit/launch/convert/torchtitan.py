@@ -48,6 +48,7 @@ NO_KEY = unsaid(
         "/training/frozen": ((),),
         "/training/hidden_dropout": (None, 0.0),
         "/training/image_tokens": (None,),
+        "/training/lengths": (None,),
         "/training/loss/cross_entropy": ("unfused", "fused"),
         "/training/loss/logits_to_keep": (None,),
         "/training/loss/num_chunks": (8,),

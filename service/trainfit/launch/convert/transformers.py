@@ -51,6 +51,7 @@ NO_ARGUMENT = unsaid(
         "/training/frozen": ((),),
         "/training/image_tokens": (None,),
         "/training/hidden_dropout": (None,),
+        "/training/lengths": (None,),
         "/training/loss/logits_to_keep": (None,),
         "/training/loss/objective": ("next_token",),
         "/training/loss/reference": ("none",),

@@ -3,7 +3,7 @@ them.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
 from types import ModuleType
 
 from trainfit.estimator import timeline as turns
@@ -114,13 +114,20 @@ def traces(plan: PytorchPlan, memo: Memo) -> Sequence[Alike]:
     alone, shared = is_traced(plan), requests.is_traced(plan)
     if not (alone or shared):
         return []
-    shares = shares_of(plan, parameters_of(plan, memo), memo)
-    ((placement,),) = place(plan)
-    if alone:
-        return [Alike((0,), range(1), lambda _: _trace(shares, placement.content))]
-    count = plan.layout.optimizer_shards if divides_joined(plan) else 1
-    made = partial(requests.trace, shares, placement.content)
-    return [Alike((0,), range(count), made)]
+    divided = shared and not alone and divides_joined(plan)
+    count = plan.layout.optimizer_shards if divided else 1
+
+    def made(share: int, tokens: int = plan.batch.seq_length) -> Trace:
+        batch = replace(plan.batch, seq_length=tokens)
+        of_it = plan if batch == plan.batch else replace(plan, batch=batch)
+        shares = shares_of(of_it, parameters_of(of_it, memo), memo)
+        ((placement,),) = place(of_it)
+        if alone:
+            return _trace(shares, placement.content)
+        return requests.trace(shares, placement.content, share)
+
+    long = made if plan.batch.spread is not None else None
+    return [Alike((0,), range(count), made, long=long)]
 
 
 def trained_parameters(plan: PytorchPlan, table: ParameterTable, memo: Memo) -> int | None:
