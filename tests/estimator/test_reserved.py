@@ -350,6 +350,19 @@ def test_lengths_that_differ_leave_blocks_that_serve_no_longer_ones() -> None:
     assert first.reserved_bytes.expected < 1.01 * alike.reserved_bytes.expected
 
 
+def test_lengths_that_a_window_masks_follow_others_that_it_does_not() -> None:
+    """A mask is a tensor more in every layer of a step that is as long as the window."""
+    alike, differing = (
+        estimated(
+            model={"hf_id": "google/gemma-3-270m"},
+            training={"micro_batch_size": 1, "lengths": lengths, "peft": {"method": "lora"}},
+        ).stages[0]
+        for lengths in (None, {"group_by_length": True})
+    )
+    assert alike.reserved_bytes.expected <= differing.reserved_bytes.expected
+    assert differing.reserved_bytes.expected < 1.01 * alike.reserved_bytes.expected
+
+
 def test_segments_that_grow_serve_every_length() -> None:
     alike, differing = (
         estimated(training=padded() | lengths, framework={"expandable_segments": True}).stages[0]

@@ -208,6 +208,10 @@ class Recorder:
         requests, self.requests = self.requests, TracePart()
         return requests
 
+    def name_from(self, name: int) -> None:
+        """Names of what is made from here on begin at this one."""
+        self._names = name
+
     def trace(self, loaded: TracePart, first: TracePart) -> Trace:
         """All of it, of which a later step is what was written down since the last cut."""
         return Trace(loaded, first, self.cut(), self.peak_bytes, self.peak_moment, self.tensors)

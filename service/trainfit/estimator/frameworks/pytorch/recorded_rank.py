@@ -29,6 +29,11 @@ from trainfit.estimator.trace.recorder import HeldTensor, Recorder, Trace
 from trainfit.resolve.pytorch.plan import Adapters
 from trainfit.specs.optimizers import OPTIMIZERS
 
+LATER = 1 << 40
+"""The first name in a later step. What is there before it has none of its names, even where that
+was recorded of micro-batches of another length, which may have more tensors or fewer.
+"""
+
 
 class RecordedRank(ABC):
     """A rank with this content, and the recorder of what it asks the allocator for."""
@@ -50,6 +55,7 @@ class RecordedRank(ABC):
         loaded = self._recorder.cut()
         self._step(first=True)
         first = self._recorder.cut()
+        self._recorder.name_from(LATER)
         self._step(first=False)
         return self._recorder.trace(loaded, first)
 
