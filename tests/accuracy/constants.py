@@ -139,9 +139,10 @@ NICS = {"omni-path-4x100": Known(0.25, 0.5)}
 """What collectives reach of NICs that are known to be slow: of four of Omni-Path, 400 Gb/s in all,
 BigScience measured an all-reduce at 15 to 42 Gb/s over 4 nodes of A100, at 44 to 57 over 16 of V100
 and at 30 to 90 over 4 of them, whose bytes pass twice (experiments/bandwidth/README.md)."""
-SHARED = {"B300": "B200", "GB200": "B200"}
+SHARED = {"B300": "B200", "GB200": "B200", "Ada": "H100", "GA102": "A100"}
 """GPUs of the same chips: what one reaches in fp8, attention and memory is the other's; B300 has
-too few runs for bf16 of its own."""
+too few runs for bf16 of its own. And of chips of which no run is known, those that stand for them.
+"""
 
 HEAD = 128
 """Features of heads with which FlashAttention-2 is no faster than the latest kernels are."""

@@ -6,6 +6,7 @@ import pytest
 
 from tests.steptime.test_step_time import LLAMA, plan, timed
 from trainfit import TrainfitError, estimate, search
+from trainfit.catalog.gpus import find_gpu
 from trainfit.catalog.speed import clusters, gpu_speeds, stacks
 from trainfit.estimator.frameworks.registry import framework_of
 from trainfit.steptime import StepTime, step_time, surroundings
@@ -51,6 +52,42 @@ def test_what_is_faster_than_the_card_is_refused(speed: dict[str, Any], words: s
     with pytest.raises(TrainfitError, match=words):
         plan(speed=speed)
     assert plan(gpu=None, speed=speed).speed is not None
+
+
+def test_cards_run_above_the_clock_of_their_data_sheets() -> None:
+    """A product of 8,192 each way at 76.7 TFLOP/s on an RTX 3090, whose peak is 71."""
+    measured = {"m": 8192, "n": 8192, "k": 8192, "seconds": 2 * 8192**3 / 76.7e12}
+    assert plan(gpu="RTX 3090", speed={"products": [measured]}).speed is not None
+
+
+def test_no_generation_is_told_as_known_by_runs_of_another() -> None:
+    """An A10G, an A6000 and an L40S were told as surely as the A100 and H100 whose constants stand
+    in for theirs.
+    """
+    generations: dict[str, set[str | None]] = {}
+    for name, speed in gpu_speeds().items():
+        generations.setdefault(speed.reach.name, set()).add(find_gpu(name).compute_capability)
+    assert [name for name, several in generations.items() if len(several) > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("card", "measured"),
+    [
+        ("A100-80GB-SXM", 264.5),
+        ("H100-80GB-SXM", 789.2),
+        ("RTX 3090", 76.7),
+        ("RTX 4090", 163.1),
+        ("L20", 114.1),
+    ],
+)
+def test_products_reach_less_than_the_best_that_was_measured(card: str, measured: float) -> None:
+    """TFLOP/s of bf16 products under PyTorch (zzc0721/torch-performance-test-data@bbb8e247d5dc,
+    database.md; of the L20 its issue 107).
+    """
+    gpu = gpu_speeds()[card]
+    unit = gpu.bf16_flops * gpu.reach.bf16 / gpu.multiprocessors
+    seconds = tiled_seconds(8192, 8192, 8192, unit, gpu.multiprocessors)
+    assert 0.75 < 2 * 8192**3 / seconds / (1e12 * measured) < 1.0
 
 
 def test_switches_that_add_up_pass_what_links_carry() -> None:
