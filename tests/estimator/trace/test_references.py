@@ -34,7 +34,7 @@ def plan(
     gpus: int = 1,
     parallelism: dict[str, Any] | None = None,
     layers: int = 3,
-    **framework: str,
+    **framework: str | bool,
 ) -> PytorchPlan:
     adapters = {"peft": {"method": "lora", "r": 16}} if reference == "base" else {}
     loss = {"objective": "preference", "reference": reference, "log_probs_by": by}
@@ -108,6 +108,14 @@ def test_as_much_is_asked_for_as_the_ledger_says(
 def test_so_it_is_however_a_step_runs(gpus: int, reference: str, training: dict[str, Any]) -> None:
     made, expected = recorded(plan("trl-0.19", reference, training, gpus))
     assert made.peak_bytes == expected
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_so_it_is_with_ligers_kernels_whose_loss_does_not_run(reference: str) -> None:
+    """A model that is asked without labels makes logits (lce_forward)."""
+    plain, fused = (recorded(plan("ms-swift", reference, liger_kernel=on)) for on in (False, True))
+    assert fused[0].peak_bytes == fused[1]
+    assert fused[1] < plain[1], "norms and activations are fused"
 
 
 SHARED = {"data_parallel_sharding_strategy": "optim_grads_params"}

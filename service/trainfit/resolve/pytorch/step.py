@@ -227,8 +227,11 @@ def _is_fused(framework: Torchtitan | Transformers) -> bool:
 def _loss(
     job: Job,
 ) -> Literal["full", "fused", "chunked", "checkpointed", "with_head", "cut"]:
-    """Liger's kernels bring their loss along."""
+    """Liger's kernels bring their loss along, but a model that is asked without labels, by what
+    reads log-probabilities, makes logits (liger_kernel/transformers/model/llama.py: lce_forward).
+    """
     liger = isinstance(job.framework, Transformers) and job.framework.liger_kernel
+    liger = liger and job.training.loss.objective not in ("preference", "policy")
     match job.training.loss.cross_entropy:
         case "chunked":
             return "chunked"
