@@ -165,6 +165,20 @@ def test_weights_that_zero_shares_out_are_not_modelled() -> None:
     assert "--zero-stage" in read("--bf16 --deepspeed --zero-stage 3").unsupported
 
 
+def test_roots_of_moments_that_are_logged_are_bounded() -> None:
+    """Of the embedding, and of all 1.3 billion parameters that 8 ranks share as one tensor."""
+    whole, shared = (
+        [
+            each.bytes
+            for each in read(f"--bf16 {zero} --log-optimizer-states-to-tensorboard").account.bounded
+            if "log" in each.key
+        ]
+        for zero in ("", "--deepspeed --zero-stage 1")
+    )
+    assert whole == [4 * 50257 * 2048]
+    assert 4 * 1.3e9 / 8 < sum(shared) < 1.5 * 4 * 1.3e9 / 8
+
+
 def test_the_config_of_deepspeed_has_to_be_sent() -> None:
     with pytest.raises(LaunchError, match="send that file too"):
         read("--bf16 --deepspeed --deepspeed_config ds.json")

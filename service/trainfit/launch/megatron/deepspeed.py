@@ -149,10 +149,10 @@ def _read_growing(config: Reading, whole: Setting | None) -> None:
     elif cut < length:
         why = "sequences that grow are priced as whole"
         within = {"/training/seq_length": cut}
-        config.draft.leave_out(longest, Effect(why, "lowers", GROWS, within))
+        config.draft.leave_out(longest, Effect(why, "lowers", LOOP, within))
 
 
-GROWS = "microsoft/Megatron-DeepSpeed megatron/training.py"
+LOOP = "microsoft/Megatron-DeepSpeed megatron/training.py"
 
 
 def _size(config: Reading, key: str) -> int:
@@ -206,3 +206,30 @@ def _leave_out_buffers(draft: Draft, engine: DeepSpeedEngine) -> None:
         bytes=2 * BUCKETS * engine.bucket,
     )
     draft.leave_out(engine.setting, effect)
+
+
+LOGGED = "log_optimizer_states"
+
+
+def bound_logged(reading: Reading) -> None:
+    """Behind a step, norms of roots of the second moment are logged, one tensor's after the
+    other's: of a parameter, or of all that a rank has where states are shared out as one. At most
+    as many as layers with a gated network have (training_log).
+    """
+    setting, draft = reading.get(LOGGED), reading.draft
+    if setting is None or not reading.value(LOGGED):
+        return
+    tp, pp, gpus = (draft.settled(f"/parallelism/{name}") or 1 for name in ("tp", "pp", "num_gpus"))
+    names = ("num_layers", "hidden_size", "vocab_size")
+    layers, hidden, rows = (draft.settled(f"/model/spec/{name}") for name in names)
+    why = "roots of second moments that are logged"
+    if not all(isinstance(each, int) for each in (tp, pp, gpus, layers, hidden, rows)):
+        draft.leave_out(setting, Effect(why, "raises", LOOP))
+        return
+    width = draft.settled("/model/spec/ffn_hidden_size") or 4 * hidden
+    embedding, gated = rows * hidden, 3 * hidden * width
+    most = max(embedding, gated) // tp
+    if draft.get(SHARDING) != "no_shard":
+        of_rank = (layers * (4 * hidden**2 + gated) // pp + 2 * embedding) // tp
+        most = max(most, of_rank * tp * pp // gpus)
+    draft.leave_out(setting, Effect(why, "raises", LOOP, bytes=4 * most))

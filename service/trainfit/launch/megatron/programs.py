@@ -9,6 +9,7 @@ from trainfit.launch.errors import Complaint, LaunchError
 from trainfit.launch.megatron.arguments import read_arguments
 from trainfit.launch.megatron.command_line import read_words
 from trainfit.launch.megatron.deepspeed import (
+    bound_logged,
     engine_of,
     of_deepspeed,
     put_engine,
@@ -90,6 +91,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     if slime:
         bound_logits(reading)
     read_machine(program, draft)
+    bound_logged(reading)
     put_expert_ranks(reading)
 
 
