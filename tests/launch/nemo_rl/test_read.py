@@ -10,6 +10,7 @@ from tests.launch.launches import Read, launch_of
 from tests.launch.launches import read as read_launch
 from trainfit.launch.errors import LaunchError
 
+GROWS = "/framework/expandable_segments"
 BASE = GRPO.written(())
 
 
@@ -47,6 +48,20 @@ def test_both_samples_of_a_pair_are_in_a_micro_batch(script: str, samples: int) 
     assert found.field("/training/loss/log_probs_by") == "nemo-rl"
     beside = {"policy.generation.colocated.enabled"} if script == "run_grpo.py" else set()
     assert found.left_out == beside
+
+
+def test_its_own_variables_count_before_those_of_the_environment() -> None:
+    """_create_workers_from_bundle_indices of distributed/worker_groups.py."""
+    config = yaml.safe_load(BASE)
+    words = (
+        "env PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True python run_grpo.py --config=c.yaml"
+    )
+    assert read({"c.yaml": BASE}, words).field(GROWS) is True
+    own = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:False", "NCCL_DEBUG": "INFO"}
+    config["policy"]["megatron_cfg"]["env_vars"] = own
+    found = read({"c.yaml": yaml.safe_dump(config)}, words)
+    assert found.field(GROWS) is False
+    assert f"{M}.env_vars.PYTORCH_CUDA_ALLOC_CONF" in found.recognised
 
 
 def test_routers_in_fp64_and_replayed_ones_are_bounded() -> None:

@@ -16,7 +16,7 @@ from math import prod
 from pathlib import PurePosixPath
 from typing import Any
 
-from trainfit.launch.allocator import read_allocator
+from trainfit.launch.allocator import VARIABLES, read_allocator
 from trainfit.launch.documents import document_of, mapping_in
 from trainfit.launch.dotlist import REFERENCE, assignments, hydra_value
 from trainfit.launch.draft import Draft, Reading
@@ -47,6 +47,9 @@ BASES, OF_A_RUN = "defaults", ("checkpointing", "cluster", "data_plane", "loss_f
 POLICY, MEGATRON = "policy", "policy.megatron_cfg"
 SECTIONS = ("megatron_cfg", "dtensor_cfg")
 GENERATION = "policy.generation"
+OWN = f"{MEGATRON}.env_vars."
+"""Variables of the environment that count before those that are set
+(distributed/worker_groups.py)."""
 PRODUCT = re.compile(r"\$\{mul:\s*(?P<left>[^,]+),\s*(?P<right>.+)\}")
 MAX_BASES = 8
 BY_TOKENS = (f"{POLICY}.sequence_packing", f"{POLICY}.dynamic_batching")
@@ -97,6 +100,11 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     found = _settings(program, draft)
     settings = {key: _followed(setting, found) for key, setting in found.items()}
     algorithm = _algorithm(program, settings)
+    own = {
+        key.removeprefix(OWN): settings.pop(key)
+        for key in map(OWN.__add__, VARIABLES)
+        if key in settings
+    }
     engine = {key: each for key, each in settings.items() if _is_engine(key)}
     reading = Reading({key: each for key, each in settings.items() if key not in engine}, draft)
     if not reading.value(f"{MEGATRON}.enabled", False, flag):
@@ -118,8 +126,7 @@ def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     _put_loss(reading, draft)
     if algorithm == "grpo":
         _put_engine(reading, draft)
-    if program.name is not None:
-        read_allocator(program.environment, draft)
+    read_allocator({**program.environment, **own}, draft)
     draft.default("/framework/expandable_segments", False, "PyTorch")
     reading.close(table_of(__package__))
 
