@@ -15,7 +15,7 @@ from trainfit.launch.megatron.dimensions import is_of_the_hub
 from trainfit.launch.megatron.known import VALUE_IRRELEVANT
 from trainfit.launch.megatron.options import Option, releases
 from trainfit.launch.settings import Setting
-from trainfit.launch.values import flag, whole
+from trainfit.launch.values import flag, size, whole
 
 RENAMED = {
     "average_in_collective": "ddp_average_in_collective",
@@ -127,6 +127,25 @@ def without_idle_recompute(fields: Iterable[Field], draft: Draft) -> Iterator[Fi
             draft.ignore(each.setting)
         else:
             yield each
+
+
+WITHIN_A_REPLICA = tuple(
+    f"{name}_parallel_size" for name in ("tensor_model", "pipeline_model", "context")
+)
+
+
+def sizes_within(settings: Mapping[str, Setting], section: str) -> dict[str, int]:
+    """How many ranks share a replica of the model, each way, by the keys of a `section`. A size
+    that is none, or not known, is taken for one: it is complained of where it is read.
+    """
+    return {name: _size(settings.get(f"{section}.{name}")) for name in WITHIN_A_REPLICA}
+
+
+def _size(setting: Setting | None) -> int:
+    try:
+        return 1 if setting is None or setting.unknown is not None else size(setting.value)
+    except ValueError:
+        return 1
 
 
 def demand_dimensions(fields: Iterable[Field], draft: Draft, base: str) -> None:

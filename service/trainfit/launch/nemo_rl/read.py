@@ -3,8 +3,8 @@
 Sources, of NVIDIA-NeMo/RL at 7ea279a: nemo_rl/models/megatron/setup.py and train.py,
 models/policy/workers/megatron_policy_worker.py (use_reference_model: its weights take the place of
 the policy's, and wait in host memory), algorithms/loss/wrapper.py (SequencePackingLossWrapper),
-distributed/model_utils.py (DistributedLogprob), distributed/batched_data_dict.py,
-utils/config.py (load_config), examples/run_*.py and examples/configs.
+distributed/model_utils.py (DistributedLogprob), distributed/batched_data_dict.py, examples/run_*.py
+and examples/configs.
 """
 
 from __future__ import annotations
@@ -13,12 +13,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import prod
-from pathlib import PurePosixPath
 from typing import Any
 
 from trainfit.launch.allocator import VARIABLES, read_allocator
-from trainfit.launch.documents import document_of, mapping_in
-from trainfit.launch.dotlist import REFERENCE, assignments, hydra_value
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.effects import Effect
 from trainfit.launch.engines import ASLEEP_BYTES, asleep
@@ -29,29 +26,23 @@ from trainfit.launch.megatron.configs import (
     Field,
     is_argument,
     reading_of,
+    sizes_within,
     without_idle_recompute,
 )
 from trainfit.launch.megatron.options import Defaults, MegatronParser
-from trainfit.launch.missing import not_sent
 from trainfit.launch.models import experts_of, put_model, text_config_of
+from trainfit.launch.nemo_rl.config import ALGORITHMS, OTHERS, POLICY, is_config, settings_of_run
 from trainfit.launch.program import TrainingProgram
-from trainfit.launch.settings import Setting, settings_of
+from trainfit.launch.settings import Setting
 from trainfit.launch.values import flag, size, whole
-from trainfit.specs.launch import LaunchFile
 
 WHOSE = "NeMo-RL"
 PROGRAM = re.compile(r"(.*/)?run_(vlm_)?(?P<algorithm>grpo|dpo|sft)\.py")
-ALGORITHMS = ("grpo", "dpo", "sft")
-OTHERS = ("ppo", "rm", "distillation")
-BASES, OF_A_RUN = "defaults", ("checkpointing", "cluster", "data_plane", "loss_fn")
-POLICY, MEGATRON = "policy", "policy.megatron_cfg"
-SECTIONS = ("megatron_cfg", "dtensor_cfg")
+MEGATRON = f"{POLICY}.megatron_cfg"
 GENERATION = "policy.generation"
 OWN = f"{MEGATRON}.env_vars."
 """Variables of the environment that count before those that are set
 (distributed/worker_groups.py)."""
-PRODUCT = re.compile(r"\$\{mul:\s*(?P<left>[^,]+),\s*(?P<right>.+)\}")
-MAX_BASES = 8
 BY_TOKENS = (f"{POLICY}.sequence_packing", f"{POLICY}.dynamic_batching")
 HALVES = {"bfloat16": "bf16", "float16": "fp16"}
 OF_ARGUMENTS = (
@@ -79,26 +70,13 @@ def recognises(program: TrainingProgram) -> bool:
     """By its scripts beside a config of a policy; files by the sections of a policy."""
     if program.name is not None and PROGRAM.fullmatch(program.name) is None:
         return False
-    return any(_is_config(file) for file in program.files.values())
-
-
-def _is_config(file: LaunchFile) -> bool:
-    """A policy with an engine, or what lies over another file, which it names by a path."""
-    found = mapping_in(file) or {}
-    if found.keys().isdisjoint((*ALGORITHMS, *OTHERS, *OF_A_RUN, POLICY)):
-        return False
-    bases = _bases(file)
-    if bases:
-        return all(each.endswith((".yaml", ".yml")) for each in bases)
-    policy = found.get(POLICY)
-    return isinstance(policy, dict) and any(name in policy for name in SECTIONS)
+    return any(is_config(file) for file in program.files.values())
 
 
 def read(program: TrainingProgram, draft: Draft, version: str | None) -> None:
     """Keys mean the same in every release that has them. Raises LaunchError."""
     draft.ignore_version(version)
-    found = _settings(program, draft)
-    settings = {key: _followed(setting, found) for key, setting in found.items()}
+    settings = settings_of_run(program, draft)
     algorithm = _algorithm(program, settings)
     own = {
         key.removeprefix(OWN): settings.pop(key)
@@ -146,89 +124,6 @@ def _algorithm(program: TrainingProgram, settings: Mapping[str, Setting]) -> str
     return next((name for name in ALGORITHMS if name in sections), "grpo")
 
 
-def _settings(program: TrainingProgram, draft: Draft) -> dict[str, Setting]:
-    """The keys of the config over those of its bases, and what words say over them."""
-    words = list(program.arguments)
-    named = None
-    for at, word in enumerate(words):
-        if word.text == "--config" and at + 1 < len(words):
-            named = Setting.of("--config", words[at + 1])
-            del words[at : at + 2]
-            break
-        if word.text.startswith("--config="):
-            named = Setting.of("--config", word, word.text.partition("=")[2])
-            del words[at]
-            break
-    settings = _layered(program, _file(program, named), 0)
-    settings.pop(BASES, None)
-    draft.let_count(settings, ((each.key, each) for each in assignments(words, hydra_value)))
-    return settings
-
-
-def _file(program: TrainingProgram, named: Setting | None) -> LaunchFile:
-    """The config that is named; of files alone the one that no other is laid over."""
-    if named is not None:
-        file = program.file(str(named.value))
-        if file is None:
-            raise LaunchError(Complaint.at(named, not_sent(str(named.value), named.unknown)))
-        return file
-    configs = [file for file in program.files.values() if _is_config(file)]
-    below = {PurePosixPath(base).name for file in configs for base in _bases(file)}
-    tops = [file for file in configs if PurePosixPath(file.path).name not in below]
-    if len(tops) != 1:
-        paths = ", ".join(file.path for file in tops or configs)
-        raise LaunchError(Complaint(f"send one config of NeMo-RL and its bases, not {paths}"))
-    return tops[0]
-
-
-def _bases(file: LaunchFile) -> list[str]:
-    bases = (mapping_in(file, BASES) or {}).get(BASES)
-    listed = [bases] if isinstance(bases, str) else bases if isinstance(bases, list) else []
-    return [str(each) for each in listed]
-
-
-def _layered(program: TrainingProgram, file: LaunchFile, depth: int) -> dict[str, Setting]:
-    """Keys of a file over those of the files that it names. A mapping lies over a mapping, and
-    anything else takes the place of what was there (utils/config.py: merge_with_override).
-    """
-    settings: dict[str, Setting] = {}
-    own = settings_of(document_of(file, ".yaml"), file.path)
-    for base in _bases(file) if depth < MAX_BASES else ():
-        found = program.file(base)
-        if found is None:
-            at = own.get(BASES) or Setting(BASES, base, file.path, None)
-            raise LaunchError(Complaint.at(at, not_sent(base, None)))
-        settings |= _layered(program, found, depth + 1)
-    for key in own:
-        for other in [name for name in settings if name.startswith(f"{key}.")]:
-            del settings[other]
-        parts = key.split(".")
-        for end in range(1, len(parts)):
-            settings.pop(".".join(parts[:end]), None)
-    return settings | own
-
-
-def _followed(setting: Setting, settings: Mapping[str, Setting]) -> Setting:
-    """A setting with the value of what it refers to."""
-    value = _value(setting.value, settings, 0)
-    return setting if value is setting.value else replace(setting, value=value)
-
-
-def _value(value: Any, settings: Mapping[str, Setting], depth: int) -> Any:
-    if not isinstance(value, str) or "${" not in value or depth > MAX_BASES:
-        return value
-    if found := REFERENCE.fullmatch(value):
-        other = settings.get(found["key"])
-        return value if other is None else _value(other.value, settings, depth + 1)
-    if found := PRODUCT.fullmatch(value):
-        sides = [_value(found[side].strip(), settings, depth + 1) for side in ("left", "right")]
-        try:
-            return int(sides[0]) * int(sides[1])
-        except (TypeError, ValueError):
-            return value
-    return value
-
-
 def _is_engine(key: str) -> bool:
     section, _, name = key.rpartition(".")
     return section in OF_ARGUMENTS and name not in OTHERWISE | OF_FSDP and is_argument(name)
@@ -259,14 +154,9 @@ def _put_gpus(reading: Reading, draft: Draft) -> None:
 
 
 def _replicas(engine: Mapping[str, Setting], draft: Draft) -> int:
-    """How many replicas of the model there are; one where a size is none."""
-    world, ranks = draft.settled("/parallelism/num_gpus"), 1
-    for kind in ("tensor_model", "pipeline_model", "context"):
-        setting = engine.get(f"{MEGATRON}.{kind}_parallel_size")
-        try:
-            ranks *= 1 if setting is None else size(setting.value)
-        except ValueError:
-            return 1
+    """How many replicas of the model there are; one where nothing says how many GPUs."""
+    world = draft.settled("/parallelism/num_gpus")
+    ranks = prod(sizes_within(engine, MEGATRON).values())
     return max(1, world // ranks) if isinstance(world, int) else 1
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from trainfit.launch.draft import Draft, Reading
 from trainfit.launch.megatron.arguments import read_arguments
-from trainfit.launch.megatron.configs import Field, reading_of
+from trainfit.launch.megatron.configs import Field, reading_of, sizes_within
 from trainfit.launch.megatron.options import Defaults, MegatronParser
 from trainfit.launch.settings import Setting
-from trainfit.launch.values import flag, size
+from trainfit.launch.values import flag
 from trainfit.launch.verl.keys import ACTOR, OPTIMIZER
 
 MEGATRON = f"{ACTOR}.megatron"
@@ -38,7 +38,6 @@ LAYOUT = (
     "use_distributed_optimizer",
 )
 """Keys of the engine that are Megatron's arguments."""
-WITHIN_A_REPLICA = LAYOUT[:2] + LAYOUT[3:4]
 RECOMPUTE = f"{OVERRIDES[0]}recompute_"
 
 DEFAULTS: Mapping[str, Any] = {
@@ -64,16 +63,8 @@ def is_argument(key: str) -> bool:
 
 def ranks(settings: Mapping[str, Setting]) -> tuple[int, int]:
     """Context-parallel ranks, and all ranks that share one replica of the model."""
-    sizes = {name: _size(settings.get(f"{MEGATRON}.{name}")) for name in WITHIN_A_REPLICA}
+    sizes = sizes_within(settings, MEGATRON)
     return sizes["context_parallel_size"], prod(sizes.values())
-
-
-def _size(setting: Setting | None) -> int:
-    """A size that is not one, or not known, is named where it is read."""
-    try:
-        return 1 if setting is None or setting.unknown is not None else size(setting.value)
-    except ValueError:
-        return 1
 
 
 def read_engine(settings: Mapping[str, Setting], chosen: Setting, draft: Draft, whose: str) -> None:
