@@ -100,6 +100,22 @@ def test_a_model_of_the_hub_drops_nothing_unless_it_is_told_to(name: str) -> Non
         assert found.field(f"{TRAINING}/attention/dropout") == 0.0
 
 
+def test_buffers_of_gradients_are_as_ddp_reduces_them() -> None:
+    """optimizer_config.py: main_grads_dtype is compared with other fields, and decides nothing."""
+    words = ("run_recipe.py", "--recipe", "llama3_8b_pretrain_config")
+    aware = "optimizer.use_precision_aware_optimizer=true"
+    narrow = "optimizer.main_grads_dtype=bf16"
+    reduced = "mixed_precision.grad_reduce_in_fp32=false"
+    in_bf16 = {"gradients": "bf16", "main_params": "fp32"}
+    for more, precision in (
+        ((aware, narrow), "bf16"),
+        ((aware, reduced), in_bf16),
+        (("mixed_precision=fp16_mixed",), "fp16"),
+    ):
+        found = read(launch_of(None, (*words, *more), env=GPUS))
+        assert found.field(f"{TRAINING}/precision") == precision, more
+
+
 def test_what_stands_behind_a_recipe_counts_over_it() -> None:
     found = read(launch_of(None, words_of("gpt_oss_pretrain"), env=GPUS))
     assert not found.left_out

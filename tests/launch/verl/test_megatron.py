@@ -139,6 +139,11 @@ def test_another_engine_is_refused_by_name() -> None:
             "/framework/overlap_grad_reduce",
             True,
         ),
+        (
+            f"+{MEGATRON}.override_ddp_config.grad_reduce_in_fp32=False",
+            "/training/precision",
+            {"gradients": "bf16", "main_params": "fp32"},
+        ),
     ],
 )
 def test_a_key_is_an_argument(word: str, pointer: str, value: Any) -> None:

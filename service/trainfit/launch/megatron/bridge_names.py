@@ -107,7 +107,7 @@ NEMOTRON_H: Mapping[str, Any] = {
 }
 PRECISIONS: Mapping[str, Mapping[str, Any]] = {
     "bf16_mixed": {"bf16": True, "grad_reduce_in_fp32": True},
-    "fp16_mixed": {"fp16": True},
+    "fp16_mixed": {"fp16": True, "grad_reduce_in_fp32": False},
     "bf16_with_fp8_delayed_scaling_mixed": {
         "bf16": True,
         "grad_reduce_in_fp32": True,

@@ -44,6 +44,12 @@ OPPOSITES = {
 }
 """Field of a dataclass -> the name in the namespace that says the opposite."""
 
+BUFFERS_IN_FP32 = "accumulate_allreduce_grads_in_fp32"
+"""What decides the type of buffers of gradients. Of arguments it follows from others; a dataclass
+says it, and its main_grads_dtype, which megatron-core only compares with other fields
+(optimizer_config.py), changes nothing.
+"""
+
 ACTIVATIONS = {
     "gelu": {},
     "silu": {},
@@ -107,6 +113,8 @@ def reading_of(fields: Iterable[Field], draft: Draft) -> Reading:
             del named[dest]
             continue
         values[dest] = not value if field in OPPOSITES else value
+        if field == "grad_reduce_in_fp32":
+            named[BUFFERS_IN_FP32], values[BUFFERS_IN_FP32] = setting, value
     _say_activation(named, values, draft)
     if (groups := named.get("num_query_groups")) is not None:
         named["group_query_attention"], values["group_query_attention"] = groups, True
