@@ -5,7 +5,8 @@
 Recipes that make their layers or their pipeline by functions of their own are not in it. Those that
 call apply_flex_dispatcher_backend have what it sets on the GPU that they are for
 (training/flex_dispatcher_backend.py). Of the recipes of benchmarks (perf_recipes), which are loaded
-by the same names, it has those for Llama 3 and 3.1, DeepSeek-V3, Qwen3, GPT-OSS and Kimi K2.
+by the same names, it has those for Llama 3 and 3.1, DeepSeek-V3, Qwen3, GPT-OSS and Kimi K2; where
+both packages have a name, it is theirs (scripts/training/recipe_runner.py).
 """
 
 from __future__ import annotations
