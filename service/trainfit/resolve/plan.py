@@ -90,10 +90,14 @@ class Layout:
 
 
 USUAL = 4
-"""New longest micro-batches before the longest of all in a run of some hundred steps: each takes
-half of what is left above the one before, on average."""
+"""Records before the longest: five in all are the average of 84 micro-batches. Half is left by
+each.
+"""
 MOST = 7
-"""The same in a run that sees more of them, each of which takes a third."""
+"""Records before the longest in a run with many of them: eight in all are the average of 1,700
+micro-batches, and a standard deviation above it of 200. They come as near to the longest as four do
+that each leave half, a sixteenth, since each leaves two thirds.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,13 @@ class LengthSpread:
     """What is known of the lengths of samples, of which the longest decides over so many `samples`
     of a micro-batch: their `mean`, `quantiles` that part them evenly, or nothing. Micro-batches
     have a `multiple` of tokens, but for the `longest`, which may come first of all.
+
+    The allocator buys blocks for a micro-batch that is longer than all before it, a record. Of n in
+    random order, no two alike, ln n + 0.577 are records on average, the first and the longest among
+    them, with a variance of ln n + 0.577 - pi^2 / 6, however their lengths spread (A. Renyi,
+    Theorie des elements saillants d'une suite d'observations, 1962). Of those that are longer than
+    a record, the next record has any share below it with equal chance: on average half of them are
+    left.
 
     Of a distribution no more is taken for known than was said: with a mean alone, the one of the
     most entropy that has it (exponential), with neither, any length alike (uniform). No chance is
@@ -122,7 +133,7 @@ class LengthSpread:
         return self._up_to_longest(1 / 2, USUAL)
 
     def worst(self) -> tuple[int, ...]:
-        """The same of a run that finds the longest late."""
+        """The same of a run that comes to the longest in many steps."""
         return self._up_to_longest(2 / 3, MOST)
 
     def _up_to_longest(self, left: float, count: int) -> tuple[int, ...]:
