@@ -306,8 +306,8 @@ def _layout_of(row: Row) -> tuple[int, ...]:
 
 
 def _job(row: Row, recipe: Row) -> Job:
-    """A job in the words of a recipe. Its gradients are reduced, and so kept, in bf16, unless the
-    recipe says otherwise.
+    """A job in the words of a recipe. Its gradients are kept as they are reduced; main_grads_dtype
+    decides nothing (megatron-core's optimizer_config.py).
     """
     if unknown := sorted(set(recipe) - set(FIELDS) - WITHOUT_EFFECT - ABOUT):
         raise UnusableRowError(f"a job has no field for {', '.join(unknown)}")
@@ -317,7 +317,7 @@ def _job(row: Row, recipe: Row) -> Job:
         "parallelism": {"num_gpus": row["parallelism"]["world_size"]},
         "training": {
             "global_batch_size": row["training"]["global_batch"],
-            "precision": {"gradients": recipe.get("main_grads_dtype", gradients)},
+            "precision": {"gradients": gradients},
             "loss": {"cross_entropy": _loss(recipe)},
             "attention": {"backend": backend_of(row["training"].get("attention"))},
         },
@@ -338,9 +338,13 @@ def _job(row: Row, recipe: Row) -> Job:
 
 
 def _model(row: Row, recipe: Row) -> Row:
-    """Depths of multi-token prediction are the recipe's."""
-    depths = recipe.get("mtp_num_layers")
-    return model_of({**row["model"], "mtp_layers": depths}, recipe["seq_length"])
+    """Depths of multi-token prediction are the recipe's, and Qwen3's norms of queries and keys
+    those of its bridge (models/qwen/qwen3_moe_bridge.py), which rows leave out.
+    """
+    said = {"mtp_layers": recipe.get("mtp_num_layers")}
+    if row["model"]["name"].startswith("Qwen3-"):
+        said["qk_layernorm"] = True
+    return model_of({**row["model"], **said}, recipe["seq_length"])
 
 
 def _loss(recipe: Row) -> str:
