@@ -38,6 +38,29 @@ def test_a_config_lies_over_the_files_that_it_names() -> None:
         read(files)
 
 
+def test_what_is_no_mapping_takes_the_place_of_one() -> None:
+    """merge_with_override of utils/config.py; a file that two others name is laid below both."""
+    files = {
+        "grpo.yaml": BASE,
+        "one.yaml": "defaults: grpo.yaml\n"
+        "policy: {megatron_cfg: {distributed_data_parallel_config: 1}}\n",
+        "same.yaml": "defaults: grpo.yaml\npolicy: {megatron_cfg: {}}\n",
+        "run.yaml": f"defaults: [one.yaml, {'same.yaml, ' * 40}one.yaml]\n",
+    }
+    base, run, one, same = (
+        read(files, f"run_grpo.py --config {name}.yaml") for name in ("grpo", "run", "one", "same")
+    )
+    assert base.job == same.job
+    assert run.job == one.job
+    assert run.field("/training/precision") != base.field("/training/precision")
+
+
+def test_a_config_is_not_laid_over_itself() -> None:
+    files = {"a.yaml": "defaults: b.yaml\n", "b.yaml": f"defaults: {['a.yaml'] * 9}\n{BASE}"}
+    with pytest.raises(LaunchError, match=r"a\.yaml is laid over itself"):
+        read(files, "run_grpo.py --config a.yaml")
+
+
 @pytest.mark.parametrize(
     ("script", "samples"), [("run_grpo.py", 4), ("run_sft.py", 4), ("run_dpo.py", 8)]
 )

@@ -6,8 +6,9 @@ Source: NVIDIA-NeMo/RL nemo_rl/utils/config.py (load_config, merge_with_override
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -26,7 +27,10 @@ BASES, OF_A_RUN = "defaults", ("checkpointing", "cluster", "data_plane", "loss_f
 POLICY = "policy"
 SECTIONS = ("megatron_cfg", "dtensor_cfg")
 PRODUCT = re.compile(r"\$\{mul:\s*(?P<left>[^,]+),\s*(?P<right>.+)\}")
-MAX_BASES = 8
+MAX_DEPTH, MAX_REFERENCES = 16, 8
+"""Sections within one another, and references through one another, that are followed."""
+
+Settings = dict[str, Setting]
 
 
 def is_config(file: LaunchFile) -> bool:
@@ -56,7 +60,7 @@ def settings_of_run(program: TrainingProgram, draft: Draft) -> dict[str, Setting
             named = Setting.of("--config", word, word.text.partition("=")[2])
             del words[at]
             break
-    settings = _layered(program, _file(program, named), 0)
+    settings = _layered(program, _file(program, named), {}, ())
     settings.pop(BASES, None)
     draft.let_count(settings, ((each.key, each) for each in assignments(words, hydra_value)))
     return {key: _followed(setting, settings) for key, setting in settings.items()}
@@ -84,25 +88,40 @@ def _bases(file: LaunchFile) -> list[str]:
     return [str(each) for each in listed]
 
 
-def _layered(program: TrainingProgram, file: LaunchFile, depth: int) -> dict[str, Setting]:
-    """Keys of a file over those of the files that it names. A mapping lies over a mapping, and
-    anything else takes the place of what was there (utils/config.py: merge_with_override).
-    """
-    settings: dict[str, Setting] = {}
+def _layered(
+    program: TrainingProgram, file: LaunchFile, made: dict[str, Settings], above: tuple[str, ...]
+) -> Settings:
+    """Keys of a file over those of the files that it names, each of which is `made` once."""
     own = settings_of(document_of(file, ".yaml"), file.path)
-    for base in _bases(file) if depth < MAX_BASES else ():
+    whole: Settings = {}
+    above = (*above, file.path)
+    for base in reversed(dict.fromkeys(reversed(_bases(file)))):
+        at = own.get(BASES) or Setting(BASES, base, file.path, None)
         found = program.file(base)
         if found is None:
-            at = own.get(BASES) or Setting(BASES, base, file.path, None)
             raise LaunchError(Complaint.at(at, not_sent(base, None)))
-        settings |= _layered(program, found, depth + 1)
-    for key in own:
-        for other in [name for name in settings if name.startswith(f"{key}.")]:
-            del settings[other]
-        parts = key.split(".")
-        for end in range(1, len(parts)):
-            settings.pop(".".join(parts[:end]), None)
-    return settings | own
+        if found.path in above:
+            raise LaunchError(Complaint.at(at, f"{found.path} is laid over itself"))
+        if found.path not in made:
+            made[found.path] = _layered(program, found, made, above)
+        whole = _over(whole, made[found.path])
+    return _over(whole, own)
+
+
+def _over(below: Settings, above: Settings) -> Settings:
+    """A mapping lies over a mapping, and anything else takes the place of what was there
+    (utils/config.py: merge_with_override).
+    """
+    placed = {key for key, setting in above.items() if setting.value != {}}
+    kept = {key: each for key, each in below.items() if placed.isdisjoint(_sections(key))}
+    whole = kept | above
+    sections = {section for key in whole for section in _sections(key)}
+    return {key: each for key, each in whole.items() if key not in sections}
+
+
+def _sections(key: str) -> Iterator[str]:
+    """The sections that a key lies in, from the outermost in."""
+    return accumulate(key.split(".", MAX_DEPTH)[:-1], "{}.{}".format)
 
 
 def _followed(setting: Setting, settings: Mapping[str, Setting]) -> Setting:
@@ -112,7 +131,7 @@ def _followed(setting: Setting, settings: Mapping[str, Setting]) -> Setting:
 
 
 def _value(value: Any, settings: Mapping[str, Setting], depth: int) -> Any:
-    if not isinstance(value, str) or "${" not in value or depth > MAX_BASES:
+    if not isinstance(value, str) or "${" not in value or depth > MAX_REFERENCES:
         return value
     if found := REFERENCE.fullmatch(value):
         other = settings.get(found["key"])
